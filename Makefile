@@ -1,0 +1,44 @@
+# Two commands do everything on a machine that has Python 3.11, pip and make: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help install demo test lint format bench constraints clean
+help:
+	@echo "make demo    install, then recount the paper's tables from built models"
+	@echo "make test    install, then lint, type-check and run all tests"
+	@echo "make lint    formatting, lint and types only;  make format  mends what it can"
+	@echo "make bench   speed ratios, measured side by side on this machine"
+
+install: $(INSTALLED)
+
+# torch first and by its exact version: later packages then find it satisfied and bring no other build.
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(INSTALLED)
+
+demo: install
+	$(BIN)/leanformer paper
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: lint
+	$(BIN)/pytest -n 2
+
+bench: install
+	$(BIN)/python -m benchmarks
+
+constraints: install
+	{ head -n 1 constraints.txt; $(BIN)/pip freeze --exclude-editable | sed 's/+cpu//'; } > constraints.new && mv constraints.new constraints.txt
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

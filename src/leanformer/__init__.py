@@ -1,0 +1,54 @@
+"""Measure how well conditioned a transformer's attention is, redesign it leaner, prove whether the leaner model holds.
+
+The names below are the public interface. Importing the package also puts the paper's lean models into timm's registry
+and our language models into the Auto classes of transformers.
+"""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Architecture": "architecture",
+    "Stage": "architecture",
+    "architecture_of": "zoo",
+    "attention_blocks": "families",
+    "build": "families",
+    "create": "zoo",
+    "describe": "families",
+    "from_pretrained": "weights",
+    "load_weights": "weights",
+    "save_pretrained": "weights",
+}
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from leanformer.architecture import Architecture as Architecture
+    from leanformer.architecture import Stage as Stage
+    from leanformer.families import attention_blocks as attention_blocks
+    from leanformer.families import build as build
+    from leanformer.families import describe as describe
+    from leanformer.weights import from_pretrained as from_pretrained
+    from leanformer.weights import load_weights as load_weights
+    from leanformer.weights import save_pretrained as save_pretrained
+    from leanformer.zoo import architecture_of as architecture_of
+    from leanformer.zoo import create as create
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'leanformer' has no attribute {name!r}")
+    return getattr(import_module(f"leanformer.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if (
+    Path(sys.argv[0]).name != "leanformer"
+):  # the command loads what its subcommand needs: --help should not wait for PyTorch
+    import_module("leanformer.zoo").register()

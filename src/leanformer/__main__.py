@@ -1,0 +1,5 @@
+"""`python -m leanformer`."""
+
+from leanformer.cli import main
+
+main()

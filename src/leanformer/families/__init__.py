@@ -1,0 +1,108 @@
+"""One file per architecture family: read an architecture off a known name, build any variant, say where its attention
+is.
+
+timm and transformers are imported in these rooms only, and each room only when a name or a module asks for it. To add a
+family, write its file by the shape of its neighbours and add a line to `ROOMS`.
+"""
+
+import difflib
+import functools
+import importlib
+from typing import Any
+
+import torch
+from torch import nn
+
+from leanformer._torchvision import ensure_importable
+from leanformer.architecture import Architecture
+from leanformer.families.base import AttentionBlock, Family
+
+ensure_importable()
+
+ROOMS = {
+    "vit": "vit.ViT",
+    "xcit": "xcit.XCiT",
+    "tnt": "tnt.TNT",
+    "volo": "volo.VOLO",
+    "davit": "davit.DaViT",
+    "crammed-bert": "crammed_bert.CrammedBert",
+    "stories": "stories.Stories",
+    "nystromformer": "nystromformer.Nystromformer",
+    "gpt2": "gpt2.GPT2",
+    "bert": "bert.Bert",
+    "decoder": "decoder.Decoder",
+}
+
+__all__ = [
+    "ROOMS",
+    "AttentionBlock",
+    "Family",
+    "attention_blocks",
+    "build",
+    "describe",
+    "example_inputs",
+    "family",
+    "find",
+    "names",
+    "of",
+    "read",
+]
+
+
+@functools.cache
+def family(key: str) -> Family:
+    """The family of that key."""
+    if key not in ROOMS:
+        raise ValueError(f"unknown family {key!r}; there are {', '.join(ROOMS)}")
+    module, _, name = ROOMS[key].partition(".")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)()
+
+
+def names() -> dict[str, list[str]]:
+    """The model names each family knows."""
+    return {key: list(family(key).names()) for key in ROOMS}
+
+
+def find(name: str) -> Family:
+    """The family that knows a model name."""
+    for key in ROOMS:
+        if family(key).known(name):
+            return family(key)
+    everything = [known for listed in names().values() for known in listed]
+    near = difflib.get_close_matches(name, everything, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`leanformer models` lists them"
+    raise ValueError(f"unknown model {name!r}: {hint}")
+
+
+def of(model: nn.Module) -> Family:
+    """The family that a module belongs to."""
+    for key in ROOMS:
+        if family(key).owns(model):
+            return family(key)
+    raise ValueError(f"{type(model).__name__} belongs to no known family ({', '.join(ROOMS)})")
+
+
+def read(name: str, **options: Any) -> Architecture:
+    """The architecture of a known name."""
+    name = name.removeprefix("openai-community/").removeprefix("google-bert/")
+    return find(name).read(name, **options)
+
+
+def build(architecture: Architecture, device: torch.device | str | None = None) -> nn.Module:
+    """A module of exactly this architecture, freshly initialised; `device="meta"` gives shapes without weights."""
+    return family(architecture.family).build(architecture, device)
+
+
+def describe(model: nn.Module) -> Architecture:
+    """The architecture of a module of a known family."""
+    return of(model).describe(model)
+
+
+def attention_blocks(model: nn.Module) -> list[AttentionBlock]:
+    """Where a module's heads are concatenated, layer by layer."""
+    return of(model).attention_blocks(model)
+
+
+def example_inputs(architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:
+    """Random inputs of the right shape, by the name of the module's argument."""
+    return family(architecture.family).example_inputs(architecture, batch)

@@ -1,0 +1,273 @@
+"""What the families of Hugging Face models share: the architecture travels in the config, and resizing keeps upstream's
+classes.
+
+A config's `architecture` field holds the plain description, so `save_pretrained` and the Auto classes rebuild exactly
+what was planned, per-layer schedules included.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from leanformer.architecture import Architecture, Stage
+from leanformer.families.base import Family, Part, reject
+
+
+class HuggingFaceFamily(Family):
+    """A family whose modules are `PreTrainedModel`s with an architecture in their config."""
+
+    catalogue: ClassVar[Mapping[str, tuple[tuple[Stage, ...], dict[str, Any]]]]
+    """Known names, each with its stages and the config fields that differ from the defaults."""
+    config_class: ClassVar[type[PreTrainedConfig]]
+    model_class: ClassVar[type[PreTrainedModel]]
+    """What `build` makes."""
+    base_class: ClassVar[type[PreTrainedModel]]
+    """What all the family's models are."""
+    auto_classes: ClassVar[Mapping[Any, type[PreTrainedModel]]] = {}
+    """Our class for each of transformers' Auto classes."""
+    reserved: ClassVar[dict[str, str]] = {}
+    """Config fields that the stages say, and our word for each."""
+
+    def names(self) -> Sequence[str]:
+        return list(self.catalogue)
+
+    def read(self, name: str, **options: Any) -> Architecture:
+        reject(options, self.reserved)
+        check_fields(self.config_class(), options)
+        stages, _ = self.catalogue[name]
+        return Architecture(family=self.key, name=name, stages=stages, options=options)
+
+    def register(self) -> None:
+        if self.auto_classes:
+            AutoConfig.register(self.config_class.model_type, self.config_class, exist_ok=True)
+        for auto_class, model_class in self.auto_classes.items():
+            auto_class.register(self.config_class, model_class, exist_ok=True)
+
+    def config(self, architecture: Architecture) -> PreTrainedConfig:
+        """The whole configuration of a model."""
+        _, fields = self.catalogue.get(architecture.name, ((), {}))
+        return self.config_class(architecture=architecture.to_dict(), **{**fields, **architecture.options})
+
+    def assemble(self, architecture: Architecture) -> nn.Module:
+        return self.model_class(self.config(architecture))
+
+    def owns(self, model: nn.Module) -> bool:
+        return isinstance(model, self.base_class)
+
+    def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
+        config = cast(Any, model).config
+        if getattr(config, "architecture", None) is None:  # upstream's own model
+            return self.names()[0], config_options(config, exclude=tuple(self.reserved))
+        described = Architecture.from_dict(config.architecture)
+        return described.name, dict(described.options)
+
+    def example_inputs(self, architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:
+        config = cast(Any, self.config(architecture))
+        return {"input_ids": torch.randint(config.vocab_size, (batch, min(config.max_position_embeddings, 128)))}
+
+
+class ArchitectureConfig(PreTrainedConfig):
+    """Config of a model of our own: the architecture says its layers, the fields say the rest."""
+
+    default: ClassVar[Architecture]
+
+    architecture: dict[str, Any] | None = None
+    """Plain form of an `Architecture`; the family's original by default."""
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        if self.architecture is None:
+            self.architecture = self.default.to_dict()
+        described = Architecture.from_dict(self.architecture)
+        # Where Hugging Face's own tools look for sizes; in a schedule of heads the first layer's stand in.
+        self.hidden_size, self.num_hidden_layers = described.stages[0].width, described.depth
+        self.num_attention_heads = described.stages[0].heads
+        super().__post_init__(**kwargs)
+
+    @property
+    def layers(self) -> tuple[Stage, ...]:
+        return Architecture.from_dict(cast(Any, self.architecture)).layers
+
+
+class OwnFamily(HuggingFaceFamily):
+    """A family whose modules are ours: `blocks` of `attn` and `mlp`."""
+
+    def parts(self, model: nn.Module) -> list[Part]:
+        prefix, holder = (
+            ("", model) if hasattr(model, "blocks") else (f"{model.base_model_prefix}.", cast(Any, model).base_model)
+        )
+        return [
+            Part(path=f"{prefix}blocks.{layer}.attn", kind="self", layer=layer, attention=block.attn, mlp=block.mlp)
+            for layer, block in enumerate(cast(Any, holder).blocks)
+        ]
+
+    def shape(self, part: Part) -> Stage:
+        attention = cast(Any, part.attention)
+        first = next(module for module in cast(nn.Module, part.mlp).modules() if isinstance(module, nn.Linear))
+        return Stage(
+            width=attention.proj.out_features,
+            depth=1,
+            heads=attention.num_heads,
+            head_dim=attention.head_dim,
+            mlp_dim=first.out_features,
+        )
+
+    def projection(self, part: Part) -> str:
+        return f"{part.path}.proj"
+
+
+# Folders in Hugging Face's form
+
+
+def model_from_folder(folder: Path) -> PreTrainedModel:
+    config = AutoConfig.from_pretrained(folder)
+    return _auto_class(config).from_pretrained(folder, config=config)
+
+
+def empty_model_from_folder(folder: Path) -> PreTrainedModel:
+    """The folder's model on the meta device: shapes without weights."""
+    config = AutoConfig.from_pretrained(folder)
+    with torch.device("meta"):
+        return _auto_class(config).from_config(config)
+
+
+def _auto_class(config: PreTrainedConfig) -> Any:
+    """The Auto class for the kind of model that a config was saved with."""
+    saved = (config.architectures or [""])[0]
+    for ending, auto_class in (
+        ("ForSequenceClassification", AutoModelForSequenceClassification),
+        ("ForMaskedLM", AutoModelForMaskedLM),
+        ("ForCausalLM", AutoModelForCausalLM),
+        ("LMHeadModel", AutoModelForCausalLM),
+    ):
+        if saved.endswith(ending):
+            return auto_class
+    return AutoModel
+
+
+# Configs
+
+
+def check_fields(config: PreTrainedConfig, options: Mapping[str, Any]) -> None:
+    for option in options:
+        if not hasattr(config, option):
+            raise ValueError(f"{option} is not a field of {type(config).__name__}")
+
+
+def config_options(config: PreTrainedConfig, exclude: Sequence[str]) -> dict[str, Any]:
+    """The fields of a config that differ from its class's defaults, as options of an architecture."""
+    default, shared = type(config)(), {item.name for item in dataclasses.fields(PreTrainedConfig)}  # type: ignore[arg-type]
+    names = [item.name for item in dataclasses.fields(cast(Any, config)) if item.name not in (*shared, *exclude)]
+    names.append("num_labels")
+    return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
+
+
+def single_stage(config: Any, family: str, name: str, mlp_dim: int) -> dict[str, Any]:
+    """The architecture of a config that names none: upstream's own shape."""
+    stage = Stage(
+        width=config.hidden_size,
+        depth=config.num_hidden_layers,
+        heads=config.num_attention_heads,
+        head_dim=config.hidden_size // config.num_attention_heads,
+        mlp_dim=mlp_dim,
+    )
+    return Architecture(family=family, name=name, stages=(stage,)).to_dict()
+
+
+# Resizing in place
+
+
+@contextmanager
+def one_head(config: PreTrainedConfig) -> Iterator[None]:
+    """Construct with one head, which divides any width; the layers get their own heads right after."""
+    heads = config.num_attention_heads
+    config.num_attention_heads = 1
+    try:
+        yield
+    finally:
+        config.num_attention_heads = heads
+
+
+def set_module(parent: nn.Module, name: str, new: nn.Module) -> None:
+    """Put a new module in place and let `init_weights` draw it, and its parent's share of it, again."""
+    setattr(parent, name, new)
+    parent._is_hf_initialized = False  # type: ignore[assignment]
+
+
+def set_linear(parent: nn.Module, name: str, in_features: int, out_features: int) -> None:
+    old = cast(nn.Linear, getattr(parent, name))
+    if (old.in_features, old.out_features) != (in_features, out_features):
+        set_module(parent, name, nn.Linear(in_features, out_features, bias=old.bias is not None))
+
+
+# Attention of our own models
+
+
+def explicit_attention(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    **_: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention spelt out: transformers' `eager` implementation for models of our own."""
+    scores = query @ key.transpose(-2, -1) * scaling
+    weights = (scores if attention_mask is None else scores + attention_mask).softmax(dim=-1, dtype=torch.float32)
+    weights = nn.functional.dropout(weights.to(value.dtype), p=dropout, training=module.training)
+    return (weights @ value).transpose(1, 2), weights
+
+
+class SelfAttention(nn.Module):
+    """Multi-head attention of any inner width, through whichever kernel the config's `attn_implementation` names."""
+
+    def __init__(
+        self, config: PreTrainedConfig, stage: Stage, layer_idx: int, *, causal: bool, bias: bool, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.config, self.layer_idx, self.is_causal, self.dropout = config, layer_idx, causal, dropout
+        self.num_heads, self.head_dim = stage.heads, stage.head_dim
+        self.qkv = nn.Linear(stage.width, 3 * stage.inner_width, bias=False)
+        self.proj = nn.Linear(stage.inner_width, stage.width, bias=bias)
+
+    def forward(self, x: torch.Tensor, attention_mask: torch.Tensor | None = None, cache: Any = None) -> torch.Tensor:
+        batch, tokens, _ = x.shape
+        qkv = self.qkv(x).view(batch, tokens, 3, self.num_heads, self.head_dim)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        if cache is not None:
+            key, value = cache.update(key, value, self.layer_idx)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, explicit_attention)
+        heads, _ = attend(
+            self,
+            query,
+            key,
+            value,
+            attention_mask,
+            dropout=self.dropout if self.training else 0.0,
+            scaling=self.head_dim**-0.5,
+            is_causal=self.is_causal,
+        )
+        return self.proj(heads.reshape(batch, tokens, -1))
+
+
+def check_tokens(config: Any, tokens: int) -> None:
+    if tokens > config.max_position_embeddings:
+        raise ValueError(f"the model takes at most {config.max_position_embeddings} tokens, got a sequence of {tokens}")

@@ -1,0 +1,171 @@
+"""What every family can do: read an architecture off a name, build any variant, read it back, and say where its
+attention is.
+
+May import `leanformer.architecture`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from leanformer.architecture import Architecture, Stage
+
+Kind = Literal["self", "class", "inner", "outlook", "window", "channel", "cross-covariance"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionBlock:
+    """One place where heads are concatenated: the input of `projection` is the matrix to measure."""
+
+    path: str
+    """Name of the attention module in the model."""
+    projection: str
+    """Name of the output projection in the model."""
+    kind: Kind
+    """What attends to what. `class` has one row only and is left out of κ."""
+    stage: int
+    """Stage of the architecture, from 0."""
+    layer: int
+    """Layer of the whole model, from 0; class attention counts on from the last layer."""
+    heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """An attention and the MLP behind it, as the model holds them."""
+
+    path: str
+    kind: Kind
+    layer: int
+    attention: nn.Module
+    mlp: nn.Module | None = None
+    stage: int = 0
+    """Which of the family's own stages it stands in; 0 where the family has none."""
+
+    @property
+    def follows_stage(self) -> bool:
+        """Whether the stage's heads are this attention's; class and inner attention keep their own."""
+        return self.kind not in ("class", "inner")
+
+
+class Family(ABC):
+    """One architecture family. Instances hold no state; `leanformer.families.FAMILIES` lists them."""
+
+    key: ClassVar[str]
+    """The word in `Architecture.family`."""
+    stage_count: ClassVar[int | None] = None
+    """How many stages the family has by construction; None where stages are a schedule over layers of one width."""
+
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """The upstream models known by name."""
+
+    @abstractmethod
+    def read(self, name: str, **options: Any) -> Architecture:
+        """The architecture of a known name, with the family's options."""
+
+    @abstractmethod
+    def assemble(self, architecture: Architecture) -> nn.Module:
+        """Make the module; called with a checked architecture, on the device in force."""
+
+    @abstractmethod
+    def owns(self, model: nn.Module) -> bool:
+        """Whether this module is one of the family's."""
+
+    @abstractmethod
+    def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
+        """Upstream name and options of a module."""
+
+    @abstractmethod
+    def parts(self, model: nn.Module) -> list[Part]:
+        """Every attention of the module, in order."""
+
+    @abstractmethod
+    def shape(self, part: Part) -> Stage:
+        """The stage of depth 1 that a part amounts to."""
+
+    @abstractmethod
+    def projection(self, part: Part) -> str:
+        """Name of the output projection inside the attention module."""
+
+    @abstractmethod
+    def example_inputs(self, architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:
+        """Random inputs of the right shape, by the name of the module's argument."""
+
+    def known(self, name: str) -> bool:
+        """Whether `read` takes this name."""
+        return name in self.names()
+
+    def register(self) -> None:
+        """Make the family's classes known to the library they extend."""
+
+    def check(self, architecture: Architecture) -> None:
+        """Raise a `ValueError` that names the field if the family cannot build this."""
+
+    def build(self, architecture: Architecture, device: torch.device | str | None = None) -> nn.Module:
+        architecture = self.canonical(architecture)
+        with torch.device(device) if device is not None else torch.get_default_device():
+            return self.assemble(architecture)
+
+    def canonical(self, architecture: Architecture) -> Architecture:
+        """The checked architecture in the form in which `describe` gives it back."""
+        if self.stage_count is None:
+            architecture = architecture.merged()
+            widths = sorted({stage.width for stage in architecture.stages})
+            if len(widths) > 1:
+                raise ValueError(f"width must be the same in all stages of a {self.key} model, got {widths}")
+        elif len(architecture.stages) != self.stage_count:
+            raise ValueError(
+                f"stages: a {self.key} model has {self.stage_count}, got {len(architecture.stages)}; "
+                "depth, heads and mlp_dim take one number per stage"
+            )
+        self.check(architecture)
+        return architecture
+
+    def describe(self, model: nn.Module) -> Architecture:
+        """Read the architecture back off a module: stages from its layers, the rest from its record."""
+        name, options = self.record(model)
+        parts = [part for part in self.parts(model) if part.follows_stage]
+        layers = {part.layer: (part.stage, self.shape(part)) for part in reversed(parts)}
+        stages: list[Stage] = []
+        for index in range(1 + max(part.stage for part in parts)):
+            shapes = [shape for _, (stage, shape) in sorted(layers.items()) if stage == index]
+            runs = Architecture(family=self.key, name=name, stages=tuple(shapes)).merged().stages
+            if self.stage_count is not None and len(runs) > 1:
+                raise ValueError(f"stage {index + 1} of this {self.key} model has layers of different shapes: {runs}")
+            stages.extend(runs)
+        return Architecture(family=self.key, name=name, stages=tuple(stages), options=options)
+
+    def attention_blocks(self, model: nn.Module) -> list[AttentionBlock]:
+        """Where the module's heads are concatenated, layer by layer."""
+        stages = self.describe(model).stages
+        stage_of = [index for index, stage in enumerate(stages) for _ in range(stage.depth)]
+        blocks = []
+        for part in self.parts(model):
+            shape = self.shape(part)
+            blocks.append(
+                AttentionBlock(
+                    path=part.path,
+                    projection=self.projection(part),
+                    kind=part.kind,
+                    stage=stage_of[min(part.layer, len(stage_of) - 1)],
+                    layer=part.layer,
+                    heads=shape.heads,
+                    head_dim=shape.head_dim,
+                )
+            )
+        return blocks
+
+
+def reject(options: dict[str, Any], said_by_stage: dict[str, str]) -> None:
+    """Options that would contradict the stages are refused with the word to use instead."""
+    for option, word in said_by_stage.items():
+        if option in options:
+            raise ValueError(
+                f"{option} is said by the architecture: give {word}= instead of {option}={options[option]!r}"
+            )

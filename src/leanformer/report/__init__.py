@@ -1,0 +1,1 @@
+"""Tables and figures, drawn from records: nothing here computes a result."""
