@@ -56,7 +56,7 @@ class Stage:
             return changed
         if self.width % heads:
             divisors = [h for h in range(1, self.width + 1) if self.width % h == 0]
-            near = sorted(sorted(divisors, key=lambda h: abs(h - heads))[:4])
+            near = sorted(sorted(divisors, key=lambda h: (abs(h - heads), -h))[:4])
             raise ValueError(
                 f"heads={heads} do not divide width {self.width}, so they cannot split it; "
                 f"use one of {near}, or keep='head_dim' to let attention be wider than the tokens"
@@ -136,7 +136,7 @@ class Architecture:
 
     def with_depth(self, depth: int | Sequence[int]) -> Self:
         """One number for a model of one stage, else one number per stage."""
-        if isinstance(depth, int) and len(self.stages) > 1:
+        if not isinstance(depth, Sequence) and len(self.stages) > 1:
             now = [stage.depth for stage in self.stages]
             raise ValueError(
                 f"depth must be a list of {len(self.stages)} numbers, one per stage (now {now}), got {depth}"
@@ -172,8 +172,8 @@ class Architecture:
         return replace(self, stages=tuple(replace(layer, depth=sum(s.depth for s in run)) for layer, run in runs))
 
     def _each(self, word: str, values: int | Sequence[int], change: Any) -> Self:
-        if isinstance(values, int):
-            values = [values] * len(self.stages)
+        if not isinstance(values, Sequence):
+            values = [values] * len(self.stages)  # Stage checks that it is a number
         if len(values) != len(self.stages):
             raise ValueError(
                 f"{word} names {len(values)} stages, {self.name} has {len(self.stages)}: "

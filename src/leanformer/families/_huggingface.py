@@ -204,16 +204,22 @@ def one_head(config: PreTrainedConfig) -> Iterator[None]:
         config.num_attention_heads = heads
 
 
-def set_module(parent: nn.Module, name: str, new: nn.Module) -> None:
-    """Put a new module in place and let `init_weights` draw it, and its parent's share of it, again."""
+@torch.no_grad()
+def set_module(model: Any, parent: nn.Module, name: str, new: nn.Module) -> None:
+    """Put a new module in place, drawn as the model draws it, by itself and then as part of its parent.
+
+    `PreTrainedModel.initialize_weights` would not do: for classes outside transformers it passes over modules that hold
+    no parameters of their own, and so over the scaling that GPT-2's attention applies to its projection.
+    """
     setattr(parent, name, new)
-    parent._is_hf_initialized = False  # type: ignore[assignment]
+    model._init_weights(new)
+    model._init_weights(parent)
 
 
-def set_linear(parent: nn.Module, name: str, in_features: int, out_features: int) -> None:
+def set_linear(model: Any, parent: nn.Module, name: str, in_features: int, out_features: int) -> None:
     old = cast(nn.Linear, getattr(parent, name))
     if (old.in_features, old.out_features) != (in_features, out_features):
-        set_module(parent, name, nn.Linear(in_features, out_features, bias=old.bias is not None))
+        set_module(model, parent, name, nn.Linear(in_features, out_features, bias=old.bias is not None))
 
 
 # Attention of our own models

@@ -54,11 +54,10 @@ class _Lean:
             attention.num_attention_heads, attention.attention_head_size = stage.heads, stage.head_dim
             attention.all_head_size, attention.scaling = stage.inner_width, stage.head_dim**-0.5
             for name in ("query", "key", "value"):
-                set_linear(attention, name, stage.width, stage.inner_width)
-            set_linear(layer.attention.output, "dense", stage.inner_width, stage.width)
-            set_linear(layer.intermediate, "dense", stage.width, stage.mlp_dim)
-            set_linear(layer.output, "dense", stage.mlp_dim, stage.width)
-        cast(Any, self).init_weights()
+                set_linear(self, attention, name, stage.width, stage.inner_width)
+            set_linear(self, layer.attention.output, "dense", stage.inner_width, stage.width)
+            set_linear(self, layer.intermediate, "dense", stage.width, stage.mlp_dim)
+            set_linear(self, layer.output, "dense", stage.mlp_dim, stage.width)
 
 
 class LeanBertModel(_Lean, BertModel): ...

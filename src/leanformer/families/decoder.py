@@ -11,6 +11,7 @@ import functools
 from typing import Any, cast
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -93,7 +94,7 @@ class Decoder(HuggingFaceFamily):
                 intermediate_size=stage.mlp_dim,
                 **options,
             )
-        except ValueError as error:
+        except (ValueError, StrictDataclassError) as error:
             message = " ".join(str(error).split())
             raise ValueError(
                 f"heads, width or an option does not suit upstream's {architecture.name} config: {message}"

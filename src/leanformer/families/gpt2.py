@@ -60,16 +60,15 @@ class _Lean:
                 attention.scaling = stage.head_dim**-0.5
                 if config.scale_attn_by_inverse_layer_idx:
                     attention.scaling /= attention.layer_idx + 1
-            _set_conv(attention, "c_attn", stage.width, 3 * stage.inner_width)
-            _set_conv(attention, "c_proj", stage.inner_width, stage.width)
-            _set_conv(mlp, "c_fc", stage.width, stage.mlp_dim)
-            _set_conv(mlp, "c_proj", stage.mlp_dim, stage.width)
-        cast(Any, self).init_weights()
+            _set_conv(self, attention, "c_attn", stage.width, 3 * stage.inner_width)
+            _set_conv(self, attention, "c_proj", stage.inner_width, stage.width)
+            _set_conv(self, mlp, "c_fc", stage.width, stage.mlp_dim)
+            _set_conv(self, mlp, "c_proj", stage.mlp_dim, stage.width)
 
 
-def _set_conv(parent: nn.Module, name: str, inputs: int, outputs: int) -> None:
+def _set_conv(model: Any, parent: nn.Module, name: str, inputs: int, outputs: int) -> None:
     if tuple(cast(Conv1D, getattr(parent, name)).weight.shape) != (inputs, outputs):
-        set_module(parent, name, Conv1D(outputs, inputs))
+        set_module(model, parent, name, Conv1D(outputs, inputs))
 
 
 class LeanGPT2Model(_Lean, GPT2Model): ...
