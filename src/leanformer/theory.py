@@ -1,0 +1,182 @@
+"""What random-matrix theory says about κ of an attention block, if its entries were i.i.d. Gaussian.
+
+Theorem 3.2 of the paper is the asymptotic edge formula. It depends on N tokens and M = h·d columns only, is undefined where M = N,
+and holds mirrored for M < N. Around it stand what a finite block needs: Edelman's square case, Tracy–Widom corrections, and
+exact sampling. κ has no mean when the block is square, so everything is said of log κ and its quantiles. NumPy and SciPy
+only; may import architecture.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+
+from leanformer.architecture import Keep, Stage
+
+EDELMAN = 1.537
+"""E log κ − log N of a large square real Gaussian matrix (Edelman, 1988)."""
+TRACY_WIDOM_MEAN = -1.2065335745820
+"""Mean of the real Tracy–Widom law."""
+NEAR_SQUARE = 10
+"""|M − N| below which the corrections at the lower edge no longer hold."""
+
+
+def edge_kappa(tokens: int, columns: int) -> float:
+    """Theorem 3.2's formula, (√M + √N)/|√M − √N|: exact as both grow in proportion, infinite where M = N."""
+    _check(tokens, columns)
+    gap = abs(math.sqrt(columns) - math.sqrt(tokens))
+    return (math.sqrt(columns) + math.sqrt(tokens)) / gap if gap else math.inf
+
+
+def finite_kappa(tokens: int, columns: int) -> float:
+    """(√n + √k)/(√n − √(k−1)) with n ≥ k: the edges of a finite matrix, finite when square; within 14 % of the median."""
+    _check(tokens, columns)
+    long_side, short_side = max(tokens, columns), min(tokens, columns)
+    top = math.sqrt(long_side) + math.sqrt(short_side)
+    return top / (math.sqrt(long_side) - math.sqrt(short_side - 1))
+
+
+def expected_log_kappa(tokens: int, columns: int) -> float:
+    """E log κ of a Gaussian block by the best formula for its shape, in microseconds; `sample` is the exact answer.
+
+    Edelman's when square, Tracy–Widom corrections of both edges (Johnstone 2001, Ma 2012) when |M − N| ≥ 10, else
+    `finite_kappa`.
+    """
+    _check(tokens, columns)
+    n, k = max(tokens, columns), min(tokens, columns)
+    if k == 1:
+        return 0.0
+    if n == k:
+        return math.log(n) + EDELMAN
+    if n - k < NEAR_SQUARE:
+        return math.log(finite_kappa(tokens, columns))
+    a, b = math.sqrt(n - 0.5), math.sqrt(k - 0.5)
+    top_centre, top_scale = (a + b) ** 2, (a + b) * (1 / a + 1 / b) ** (1 / 3)
+    low_centre, low_scale = (a - b) ** 2, (a - b) * (1 / b - 1 / a) ** (1 / 3)
+    log_top = math.log(top_centre + TRACY_WIDOM_MEAN * top_scale)
+    spread = low_scale / low_centre
+    log_low = math.log(low_centre) + spread**2 / 8 - TRACY_WIDOM_MEAN * spread
+    return (log_top - log_low) / 2
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Condition numbers of simulated Gaussian blocks, summarised on the log scale."""
+
+    tokens: int
+    columns: int
+    samples: int
+    median: float
+    lower_quartile: float
+    upper_quartile: float
+    interval: tuple[float, float]
+    """95 % confidence interval of the median, from order statistics."""
+    mean_log: float
+    mean_log_error: float
+    """Standard error of mean_log."""
+    smallest_sigma: float
+    """Over all samples: Lemma 3.3 says that it is never zero."""
+
+
+def sample(tokens: int, columns: int, samples: int = 1000, seed: int = 0) -> Sample:
+    """Sample κ of N × M Gaussian blocks without drawing the blocks.
+
+    Householder reflections turn an n × k Gaussian matrix into a bidiagonal one with independent entries: χ_n, χ_{n−1}, …
+    on the diagonal and χ_{k−1}, …, χ_1 beside it. Its singular values are the eigenvalues of a tridiagonal matrix with
+    zero diagonal, found at both ends by bisection to full relative accuracy.
+    """
+    _check(tokens, columns)
+    if samples < 2:
+        raise ValueError(f"samples must be at least 2, got {samples}")
+    n, k = max(tokens, columns), min(tokens, columns)
+    generator = np.random.default_rng([seed, tokens, columns])
+    diagonal = np.sqrt(generator.chisquare(np.arange(n, n - k, -1), (samples, k)))
+    beside = np.sqrt(generator.chisquare(np.arange(k - 1, 0, -1), (samples, k - 1))) if k > 1 else np.empty((samples, 0))
+    woven = np.empty((samples, 2 * k - 1))
+    woven[:, 0::2], woven[:, 1::2] = diagonal, beside
+    extremes = np.array([_extremes(row) for row in woven])
+    kappa = np.sort(extremes[:, 1] / extremes[:, 0])
+    low, mid, high = np.quantile(kappa, [0.25, 0.5, 0.75])
+    reach = 1.96 * math.sqrt(samples) / 2
+    first, last = max(0, math.floor(samples / 2 - reach)), min(samples - 1, math.ceil(samples / 2 + reach))
+    logs = np.log(kappa)
+    return Sample(
+        tokens=tokens,
+        columns=columns,
+        samples=samples,
+        median=float(mid),
+        lower_quartile=float(low),
+        upper_quartile=float(high),
+        interval=(float(kappa[first]), float(kappa[last])),
+        mean_log=float(logs.mean()),
+        mean_log_error=float(logs.std(ddof=1) / math.sqrt(samples)),
+        smallest_sigma=float(extremes[:, 0].min()),
+    )
+
+
+def _extremes(woven: np.ndarray) -> tuple[float, float]:
+    """Smallest and largest singular value of the bidiagonal matrix whose entries are woven together."""
+    size = len(woven) + 1
+    zeros, half = np.zeros(size), size // 2
+    smallest = eigh_tridiagonal(zeros, woven, eigvals_only=True, select="i", select_range=(half, half))[0]
+    largest = eigh_tridiagonal(zeros, woven, eigvals_only=True, select="i", select_range=(size - 1, size - 1))[0]
+    return float(smallest), float(largest)
+
+
+# The theorem's two limits, and the regimes
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What theory says of one shape of attention."""
+
+    heads: int
+    head_dim: int
+    tokens: int
+    edge: float
+    """Theorem 3.2's formula."""
+    expected: float
+    """exp of E log κ for this finite size."""
+
+    @property
+    def columns(self) -> int:
+        return self.heads * self.head_dim
+
+
+def predict(stage: Stage, tokens: int) -> Prediction:
+    """The Gaussian prediction for a stage's attention block."""
+    return Prediction(
+        heads=stage.heads,
+        head_dim=stage.head_dim,
+        tokens=tokens,
+        edge=edge_kappa(tokens, stage.inner_width),
+        expected=math.exp(expected_log_kappa(tokens, stage.inner_width)),
+    )
+
+
+def by_heads(stage: Stage, tokens: int, heads: Iterable[int], keep: Keep) -> Iterator[Prediction]:
+    """Predictions as heads change. In `split` h·d stays, so the prediction does too: the theorem promises nothing there."""
+    for count in heads:
+        if keep == "head_dim" or stage.width % count == 0:
+            yield predict(stage.with_heads(count, keep), tokens)
+
+
+# The cliff
+
+
+def cliff_factor(tokens: int, columns: int) -> float:
+    """How much worse conditioned a Gaussian block is than one twice as wide: 1 far from the square, large at it."""
+    return math.exp(expected_log_kappa(tokens, columns) - expected_log_kappa(tokens, 2 * max(columns, tokens)))
+
+
+def cliff_heads(tokens: int, head_dim: int) -> float:
+    """The number of heads, not always whole, at which h·d = N."""
+    return tokens / head_dim
+
+
+def _check(tokens: int, columns: int) -> None:
+    for word, value in (("tokens", tokens), ("columns", columns)):
+        if value < 1:
+            raise ValueError(f"{word} must be at least 1, got {value}")
