@@ -20,17 +20,27 @@ _HOMES = {
     "create": "zoo",
     "describe": "families",
     "from_pretrained": "weights",
+    "lightning_callback": "callbacks",
     "load_weights": "weights",
+    "measure": "probe",
+    "probe": "probe",
     "save_pretrained": "weights",
+    "track": "tracking",
+    "trainer_callback": "callbacks",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
 if TYPE_CHECKING:
     from leanformer.architecture import Architecture as Architecture
     from leanformer.architecture import Stage as Stage
+    from leanformer.callbacks import lightning_callback as lightning_callback
+    from leanformer.callbacks import trainer_callback as trainer_callback
     from leanformer.families import attention_blocks as attention_blocks
     from leanformer.families import build as build
     from leanformer.families import describe as describe
+    from leanformer.probe import measure as measure
+    from leanformer.probe import probe as probe
+    from leanformer.tracking import track as track
     from leanformer.weights import from_pretrained as from_pretrained
     from leanformer.weights import load_weights as load_weights
     from leanformer.weights import save_pretrained as save_pretrained

@@ -1,9 +1,10 @@
 """What random-matrix theory says about κ of an attention block, if its entries were i.i.d. Gaussian.
 
-Theorem 3.2 of the paper is the asymptotic edge formula. It depends on N tokens and M = h·d columns only, is undefined where M = N,
-and holds mirrored for M < N. Around it stand what a finite block needs: Edelman's square case, Tracy–Widom corrections, and
-exact sampling. κ has no mean when the block is square, so everything is said of log κ and its quantiles. NumPy and SciPy
-only; may import architecture.
+Theorem 3.2 of the paper is the asymptotic edge formula. It depends on N tokens and M = h·d columns only, is undefined
+where M = N, and holds mirrored for M < N. Around it stands what a finite block needs: the law of the smallest singular
+value near the square (Edelman's constant at it), Tracy–Widom corrections away from it, and exact sampling. κ has no
+mean when the block is square, so everything is said of log κ and its quantiles. NumPy and SciPy only; may import
+architecture.
 """
 
 import math
@@ -15,12 +16,17 @@ from scipy.linalg import eigh_tridiagonal
 
 from leanformer.architecture import Keep, Stage
 
-EDELMAN = 1.537
-"""E log κ − log N of a large square real Gaussian matrix (Edelman, 1988)."""
 TRACY_WIDOM_MEAN = -1.2065335745820
 """Mean of the real Tracy–Widom law."""
-NEAR_SQUARE = 10
-"""|M − N| below which the corrections at the lower edge no longer hold."""
+EDELMAN = 1.537
+"""E log κ − log N of a large square real Gaussian matrix (Edelman, 1988)."""
+HARD_EDGE = (
+    4 * math.log(2) - 2 * EDELMAN,
+    3 * math.log(2) - np.euler_gamma,
+    *(2.3968, 2.9963, 3.4480, 3.8052, 4.1081, 4.3727, 4.6050, 4.8099),
+)
+"""E log λ_min + log(4k + 2m + 2) of k × (k + m) matrices, m = 0 … 9: closed forms for 0 and 1, the rest from 40,000
+samples each at k = 200 by the method of `sample`, with errors below 0.005."""
 
 
 def edge_kappa(tokens: int, columns: int) -> float:
@@ -31,7 +37,10 @@ def edge_kappa(tokens: int, columns: int) -> float:
 
 
 def finite_kappa(tokens: int, columns: int) -> float:
-    """(√n + √k)/(√n − √(k−1)) with n ≥ k: the edges of a finite matrix, finite when square; within 14 % of the median."""
+    """(√n + √k)/(√n − √(k−1)) with n ≥ k: a rule of thumb that stays finite when square.
+
+    Above the median: by up to a quarter from k = 64 on, by half when k is a handful.
+    """
     _check(tokens, columns)
     long_side, short_side = max(tokens, columns), min(tokens, columns)
     top = math.sqrt(long_side) + math.sqrt(short_side)
@@ -39,25 +48,22 @@ def finite_kappa(tokens: int, columns: int) -> float:
 
 
 def expected_log_kappa(tokens: int, columns: int) -> float:
-    """E log κ of a Gaussian block by the best formula for its shape, in microseconds; `sample` is the exact answer.
+    """E log κ of a Gaussian block in closed form, in microseconds; `sample` is the exact answer.
 
-    Edelman's when square, Tracy–Widom corrections of both edges (Johnstone 2001, Ma 2012) when |M − N| ≥ 10, else
-    `finite_kappa`.
+    The upper edge with its Tracy–Widom correction (Johnstone, 2001); the lower edge likewise (Ma, 2012) where
+    |M − N| ≥ 10, else by the law of the smallest singular value near the square. Within 3 % of κ from k = 17 on.
     """
     _check(tokens, columns)
     n, k = max(tokens, columns), min(tokens, columns)
     if k == 1:
         return 0.0
-    if n == k:
-        return math.log(n) + EDELMAN
-    if n - k < NEAR_SQUARE:
-        return math.log(finite_kappa(tokens, columns))
     a, b = math.sqrt(n - 0.5), math.sqrt(k - 0.5)
-    top_centre, top_scale = (a + b) ** 2, (a + b) * (1 / a + 1 / b) ** (1 / 3)
-    low_centre, low_scale = (a - b) ** 2, (a - b) * (1 / b - 1 / a) ** (1 / 3)
-    log_top = math.log(top_centre + TRACY_WIDOM_MEAN * top_scale)
-    spread = low_scale / low_centre
-    log_low = math.log(low_centre) + spread**2 / 8 - TRACY_WIDOM_MEAN * spread
+    log_top = math.log((a + b) ** 2 + TRACY_WIDOM_MEAN * (a + b) * (1 / a + 1 / b) ** (1 / 3))
+    if n - k < len(HARD_EDGE):
+        log_low = HARD_EDGE[n - k] - math.log(4 * k + 2 * (n - k) + 2)
+    else:
+        spread = (1 / b - 1 / a) ** (1 / 3) / (a - b)
+        log_low = 2 * math.log(a - b) + spread**2 / 8 - TRACY_WIDOM_MEAN * spread
     return (log_top - log_low) / 2
 
 
@@ -83,9 +89,9 @@ class Sample:
 def sample(tokens: int, columns: int, samples: int = 1000, seed: int = 0) -> Sample:
     """Sample κ of N × M Gaussian blocks without drawing the blocks.
 
-    Householder reflections turn an n × k Gaussian matrix into a bidiagonal one with independent entries: χ_n, χ_{n−1}, …
-    on the diagonal and χ_{k−1}, …, χ_1 beside it. Its singular values are the eigenvalues of a tridiagonal matrix with
-    zero diagonal, found at both ends by bisection to full relative accuracy.
+    Householder reflections turn an n × k Gaussian matrix into a bidiagonal one with independent entries: χ_n, χ_{n−1},
+    … on the diagonal and χ_{k−1}, …, χ_1 beside it. Its singular values are the eigenvalues of a tridiagonal matrix
+    with zero diagonal, found at both ends by bisection.
     """
     _check(tokens, columns)
     if samples < 2:
@@ -93,7 +99,9 @@ def sample(tokens: int, columns: int, samples: int = 1000, seed: int = 0) -> Sam
     n, k = max(tokens, columns), min(tokens, columns)
     generator = np.random.default_rng([seed, tokens, columns])
     diagonal = np.sqrt(generator.chisquare(np.arange(n, n - k, -1), (samples, k)))
-    beside = np.sqrt(generator.chisquare(np.arange(k - 1, 0, -1), (samples, k - 1))) if k > 1 else np.empty((samples, 0))
+    beside = (
+        np.sqrt(generator.chisquare(np.arange(k - 1, 0, -1), (samples, k - 1))) if k > 1 else np.empty((samples, 0))
+    )
     woven = np.empty((samples, 2 * k - 1))
     woven[:, 0::2], woven[:, 1::2] = diagonal, beside
     extremes = np.array([_extremes(row) for row in woven])
@@ -157,7 +165,7 @@ def predict(stage: Stage, tokens: int) -> Prediction:
 
 
 def by_heads(stage: Stage, tokens: int, heads: Iterable[int], keep: Keep) -> Iterator[Prediction]:
-    """Predictions as heads change. In `split` h·d stays, so the prediction does too: the theorem promises nothing there."""
+    """Predictions as heads change. In `split` h·d stays, so the prediction does: the theorem promises nothing there."""
     for count in heads:
         if keep == "head_dim" or stage.width % count == 0:
             yield predict(stage.with_heads(count, keep), tokens)
@@ -169,11 +177,6 @@ def by_heads(stage: Stage, tokens: int, heads: Iterable[int], keep: Keep) -> Ite
 def cliff_factor(tokens: int, columns: int) -> float:
     """How much worse conditioned a Gaussian block is than one twice as wide: 1 far from the square, large at it."""
     return math.exp(expected_log_kappa(tokens, columns) - expected_log_kappa(tokens, 2 * max(columns, tokens)))
-
-
-def cliff_heads(tokens: int, head_dim: int) -> float:
-    """The number of heads, not always whole, at which h·d = N."""
-    return tokens / head_dim
 
 
 def _check(tokens: int, columns: int) -> None:

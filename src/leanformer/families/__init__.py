@@ -8,6 +8,8 @@ family, write its file by the shape of its neighbours and add a line to `ROOMS`.
 import difflib
 import functools
 import importlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -38,11 +40,13 @@ __all__ = [
     "AttentionBlock",
     "Family",
     "attention_blocks",
+    "attention_interface",
     "build",
     "describe",
     "example_inputs",
     "family",
     "find",
+    "hugging_face_config",
     "names",
     "of",
     "read",
@@ -101,6 +105,16 @@ def describe(model: nn.Module) -> Architecture:
 def attention_blocks(model: nn.Module) -> list[AttentionBlock]:
     """Where a module's heads are concatenated, layer by layer."""
     return of(model).attention_blocks(model)
+
+
+def hugging_face_config() -> type:
+    """The class of all Hugging Face configs, by which their models are known."""
+    return importlib.import_module(f"{__name__}._huggingface").PreTrainedConfig
+
+
+def attention_interface(see: Callable[[nn.Module, torch.Tensor], None]) -> AbstractContextManager[None]:
+    """While it is open, every Hugging Face attention shows its heads (batch, tokens, heads, head_dim) to `see`."""
+    return importlib.import_module(f"{__name__}._huggingface").attention_interface(see)
 
 
 def example_inputs(architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:

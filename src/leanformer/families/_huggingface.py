@@ -8,7 +8,8 @@ what was planned, per-layer schedules included.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -225,7 +226,7 @@ def set_linear(model: Any, parent: nn.Module, name: str, in_features: int, out_f
 # Attention of our own models
 
 
-def explicit_attention(
+def eager_attention_forward(
     module: nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -260,7 +261,7 @@ class SelfAttention(nn.Module):
         query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
         if cache is not None:
             key, value = cache.update(key, value, self.layer_idx)
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, explicit_attention)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
         heads, _ = attend(
             self,
             query,
@@ -272,6 +273,30 @@ class SelfAttention(nn.Module):
             is_causal=self.is_causal,
         )
         return self.proj(heads.reshape(batch, tokens, -1))
+
+
+@contextmanager
+def attention_interface(see: Callable[[nn.Module, torch.Tensor], None]) -> Iterator[None]:
+    """Wrap transformers' attention functions so that each shows the heads it returns; all as before afterwards."""
+    before = dict(ALL_ATTENTION_FUNCTIONS._local_mapping)
+
+    def showing(function: Callable[..., Any] | None) -> Callable[..., Any]:
+        def attend(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            attention = function or sys.modules[type(module).__module__].eager_attention_forward  # type: ignore[attr-defined]
+            output = attention(module, *args, **kwargs)
+            see(module, output[0])
+            return output
+
+        return attend
+
+    try:
+        for name in list(ALL_ATTENTION_FUNCTIONS):
+            ALL_ATTENTION_FUNCTIONS[name] = showing(ALL_ATTENTION_FUNCTIONS[name])
+        ALL_ATTENTION_FUNCTIONS["eager"] = showing(None)  # each model brings its own
+        yield
+    finally:
+        ALL_ATTENTION_FUNCTIONS._local_mapping.clear()
+        ALL_ATTENTION_FUNCTIONS._local_mapping.update(before)
 
 
 def check_tokens(config: Any, tokens: int) -> None:
