@@ -16,7 +16,8 @@ from training_loop import train, train_distributed
 import leanformer as lf
 from leanformer import families
 from leanformer.callbacks import lightning_callback, trainer_callback
-from leanformer.tracking import Tracker, plain
+from leanformer.records import plain
+from leanformer.tracking import Tracker
 
 
 def assert_same_weights(a: nn.Module, b: nn.Module) -> None:

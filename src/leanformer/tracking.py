@@ -19,6 +19,7 @@ from torch import nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from leanformer.probe import Rule, measure, unwrap
+from leanformer.records import plain
 
 
 class Tracker:
@@ -56,7 +57,7 @@ class Tracker:
             "step": self.step,
             **labels,
             "mean_over_layers": means.mean().item(),  # the protocol of the paper's Fig. 2
-            "median_over_layers": medians.median().item(),
+            "median_over_layers": medians.quantile(0.5).item(),
             "layers": layers,
         }
         self.records.append(record)
@@ -125,15 +126,6 @@ def track(
         else:
             tracker.record()
         yield tracker
-
-
-def plain(record: Any) -> Any:
-    """The record with infinities as the string "inf", which strict JSON can hold."""
-    if isinstance(record, Mapping):
-        return {key: plain(value) for key, value in record.items()}
-    if isinstance(record, list):
-        return [plain(value) for value in record]
-    return "inf" if record == float("inf") else record
 
 
 def _copied(value: Any) -> Any:

@@ -42,6 +42,7 @@ __all__ = [
     "attention_blocks",
     "attention_interface",
     "build",
+    "create_upstream",
     "describe",
     "example_inputs",
     "family",
@@ -49,6 +50,7 @@ __all__ = [
     "hugging_face_config",
     "names",
     "of",
+    "only_upstream_knows",
     "read",
 ]
 
@@ -105,6 +107,20 @@ def describe(model: nn.Module) -> Architecture:
 def attention_blocks(model: nn.Module) -> list[AttentionBlock]:
     """Where a module's heads are concatenated, layer by layer."""
     return of(model).attention_blocks(model)
+
+
+def only_upstream_knows(name: str) -> bool:
+    """Whether timm has a model of that name whose layers no family here can resize; it can still be measured."""
+    from leanformer.families import _timm
+
+    return _timm.upstream_has(name) and name not in {known for key in ROOMS for known in family(key).names()}
+
+
+def create_upstream(name: str) -> nn.Module:
+    """timm's model of that name, as it is."""
+    from leanformer.families import _timm
+
+    return _timm.create_upstream(name)
 
 
 def hugging_face_config() -> type:

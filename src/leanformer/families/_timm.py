@@ -140,6 +140,10 @@ class TimmFamily(Family):
 # timm's models, as timm makes them
 
 
+def upstream_has(name: str) -> bool:
+    return timm.is_model(name) and not name.startswith("lean_")
+
+
 def create_upstream(name: str, **arguments: Any) -> nn.Module:
     try:
         return timm.create_model(name, **arguments)

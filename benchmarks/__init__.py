@@ -1,0 +1,1 @@
+"""Speed, measured side by side in one process on this machine: `make bench`. Ratios of medians, never a timed test."""

@@ -1,0 +1,24 @@
+"""`make bench`: run every benchmark, print the ratios, write them to results/bench/."""
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import conditioning
+from leanformer.records import circumstances, write_json
+
+RESULTS = Path(__file__).parents[1] / "results" / "bench"
+
+
+def main() -> None:
+    console = Console(width=None if sys.stdout.isatty() else 110)
+    with console.status("condition numbers"):
+        speeds, tracked = conditioning.speed(), conditioning.tracking()
+    console.print(*conditioning.tables(speeds, tracked))
+    record = {"speed": speeds, "tracking": tracked, **circumstances(), "command": "make bench"}
+    write_json(RESULTS / "conditioning.json", record)
+
+
+if __name__ == "__main__":
+    main()

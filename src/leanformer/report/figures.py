@@ -1,0 +1,163 @@
+"""Figures, drawn from records alone. May import matplotlib and records."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from leanformer.records import number
+
+Record = Mapping[str, Any]
+
+INK, GREY = "#1f2430", "#8a919e"
+FIXED, SPLIT, THEORY, SIMULATION = "#1b6ca8", "#d1603d", "#3a7d44", "#7a5195"
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e8ec",
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "svg.hashsalt": "leanformer",  # the same figure is the same file
+}
+
+
+def _figure(draw: Callable[[Axes], None], width: float = 6.4, height: float = 3.8) -> Figure:
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
+        draw(figure.add_subplot())
+    return figure
+
+
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Write a figure as PNG and SVG; returns the two files."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
+    with mpl.rc_context(STYLE):
+        figure.savefig(files[0])
+        figure.savefig(files[1], metadata={"Date": None})
+    return files
+
+
+def kappa_by_layer(record: Record) -> Figure:
+    """κ of each layer: median, quartiles and maximum over samples, the Gaussian prediction beside it."""
+    layers = record["layers"]
+
+    def draw(axes: Axes) -> None:
+        places = list(range(1, len(layers) + 1))
+        kappa = {key: [number(layer["kappa"][key]) for layer in layers] for key in layers[0]["kappa"]}
+        axes.fill_between(places, kappa["lower_quartile"], kappa["upper_quartile"], color=FIXED, alpha=0.2, lw=0)
+        axes.plot(places, kappa["median"], "o-", color=FIXED, ms=4, label="median and quartiles")
+        axes.plot(places, kappa["max"], "^", color=FIXED, ms=3, alpha=0.5, label="maximum")
+        axes.plot(places, [number(layer["gaussian"]) for layer in layers], "--", color=THEORY, label="Gaussian block")
+        axes.set_yscale("log")
+        axes.set_xticks(places if len(places) <= 24 else places[::4])
+        axes.set(xlabel="layer", ylabel="condition number κ")
+        axes.set_title(f"Attention of {_short(record['model'])} ({record['weights']})")
+        axes.legend()
+
+    return _figure(draw)
+
+
+def kappa_by_heads(record: Record) -> Figure:
+    """κ against the number of heads, in both regimes, with the Gaussian prediction and the cliff."""
+    rows = record["rows"]
+
+    def draw(axes: Axes) -> None:
+        for regime, colour, words in (("fixed", FIXED, "head_dim kept"), ("split", SPLIT, "width kept")):
+            chosen = [row for row in rows if row["regime"] == regime]
+            if not chosen:
+                continue
+            heads = [row["heads"] for row in chosen]
+            low, high = ([number(row[key]) for row in chosen] for key in ("lowest_layer", "highest_layer"))
+            axes.fill_between(heads, low, high, color=colour, alpha=0.15, lw=0)
+            axes.plot(
+                heads, [number(row["kappa"]) for row in chosen], "o-", color=colour, ms=4, label=f"{regime}: {words}"
+            )
+            gaussian = [number(row["gaussian"]) for row in chosen]
+            axes.plot(heads, gaussian, "--", color=colour, lw=1, label=f"{regime}, Gaussian block")
+        fixed = [row for row in rows if row["regime"] == "fixed"]
+        if fixed:
+            _mark_cliff(axes, fixed[0]["tokens"] / fixed[0]["head_dim"])
+        axes.set_yscale("log")
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.set(xlabel="heads", ylabel="condition number κ, median over layers")
+        axes.set_title(f"{_short(record['model'])}, {record['depth']} layers ({record['weights']}); band: layers")
+        axes.legend()
+
+    return _figure(draw)
+
+
+def kappa_over_training(records: Sequence[Record], names: Sequence[str] = ()) -> Figure:
+    """κ along training, one line per run: the paper's Fig. 2 takes the mean over layers; the median is steadier."""
+
+    def draw(axes: Axes) -> None:
+        runs = records if names else [records]
+        for index, run in enumerate(runs):
+            steps = [record["step"] for record in run]  # type: ignore[index, union-attr]
+            label = names[index] if names else "median over layers"
+            colour = (FIXED, SPLIT, THEORY, SIMULATION)[index % 4]
+            medians = [number(record["median_over_layers"]) for record in run]  # type: ignore[index, union-attr]
+            means = [number(record["mean_over_layers"]) for record in run]  # type: ignore[index, union-attr]
+            axes.plot(steps, medians, "o-", ms=3, color=colour, label=label)
+            axes.plot(steps, means, ":", color=colour, lw=1, label=None if names else "mean over layers")
+        axes.set_yscale("log")
+        axes.set(xlabel="optimizer steps", ylabel="condition number κ")
+        axes.set_title("κ of the attention blocks over training")
+        axes.legend()
+
+    return _figure(draw)
+
+
+def theory_against_simulation(record: Record) -> Figure:
+    """Theorem 3.2, its finite-size form and exact sampling as heads are added, through the cliff where h·d = N."""
+    rows = record["rows"]
+
+    def draw(axes: Axes) -> None:
+        columns, curve = [row["columns"] for row in rows], record["curve"]
+        edge = [min(number(value), 1e9) for value in curve["edge"]]
+        low, high = ([number(row["quartiles"][side]) for row in rows] for side in (0, 1))
+        axes.fill_between(columns, low, high, color=SIMULATION, alpha=0.2, lw=0)
+        axes.plot(
+            columns, [row["median"] for row in rows], "o", color=SIMULATION, ms=4, label="sampled median, quartiles"
+        )
+        axes.plot(curve["columns"], edge, "-", color=GREY, lw=1, label="Theorem 3.2 (asymptotic)")
+        axes.plot(curve["columns"], curve["expected"], "-", color=THEORY, label="finite size, exp E log κ")
+        _mark_cliff(axes, record["tokens"])
+        axes.set_yscale("log")
+        axes.set_xscale("log")
+        axes.set_ylim(1, 2 * max(*high, *curve["expected"]))
+        axes.set(xlabel="columns h·d", ylabel="condition number κ")
+        axes.set_title(f"Gaussian blocks: {record['tokens']} tokens, heads of {record['head_dim']}")
+        axes.legend()
+
+    return _figure(draw)
+
+
+def _mark_cliff(axes: Axes, place: float) -> None:
+    axes.axvline(place, color=GREY, lw=1, ls=":")
+    axes.annotate(
+        "h·d = N",
+        (place, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="top",
+        color=GREY,
+    )
+
+
+def _short(name: str) -> str:
+    return Path(name).name if Path(name).name != "model" else Path(name).parent.name

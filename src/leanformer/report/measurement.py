@@ -1,0 +1,81 @@
+"""Terminal tables of measurements and of theory, from records alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from leanformer.records import number
+
+Record = Mapping[str, Any]
+
+
+def figure(value: Any) -> str:
+    """Three significant digits, as a person writes them."""
+    value = number(value)
+    if value == float("inf"):
+        return "∞"
+    if value >= 1e5:
+        mantissa, _, exponent = f"{value:.1e}".partition("e")
+        return f"{mantissa}·10{str(int(exponent)).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _table(title: str, *columns: str, left: int = 1) -> Table:
+    table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns[left:]:
+        column.justify = "right"
+    return table
+
+
+def layers(record: Record) -> Table:
+    title = f"κ of {record['model']}, {record['weights']}, on {record['inputs']}"
+    table = _table(
+        title, "layer", "kind", "N × h·d", "heads", "median", "quartiles", "max", "eff. rank", "Gaussian", left=2
+    )
+    for layer in record["layers"]:
+        kappa = layer["kappa"]
+        heads = f"{layer['heads']} × {layer['head_dim']}" if layer["heads"] else "–"
+        table.add_row(
+            layer["name"],
+            layer["kind"],
+            f"{layer['tokens']} × {layer['columns']}",
+            heads,
+            f"[bold]{figure(kappa['median'])}[/]",
+            f"{figure(kappa['lower_quartile'])} – {figure(kappa['upper_quartile'])}",
+            figure(kappa["max"]),
+            figure(layer["effective_rank"]),
+            figure(layer["gaussian"]),
+        )
+    return table
+
+
+def heads(record: Record) -> Table:
+    title = f"κ of {record['model']} with {record['depth']} layers, {record['weights']}, on {record['inputs']}"
+    table = _table(title, "regime", "heads", "head_dim", "h·d", "N", "κ", "lowest layer", "highest layer", "Gaussian")
+    for row in record["rows"]:
+        table.add_row(
+            row["regime"],
+            *(str(row[key]) for key in ("heads", "head_dim", "columns", "tokens")),
+            f"[bold]{figure(row['kappa'])}[/]",
+            *(figure(row[key]) for key in ("lowest_layer", "highest_layer", "gaussian")),
+        )
+    return table
+
+
+def theory(record: Record) -> Table:
+    title = f"Gaussian blocks, {record['tokens']} tokens, heads of {record['head_dim']}, {record['samples']} samples"
+    table = _table(title, "heads", "h·d", "Theorem 3.2", "finite size", "sampled, 95 %", "median", "quartiles", left=0)
+    for row in record["rows"]:
+        low, high = row["simulated_interval"]
+        table.add_row(
+            str(row["heads"]),
+            str(row["columns"]),
+            figure(row["edge"]),
+            figure(row["expected"]),
+            f"{figure(row['simulated'])} [dim]({figure(low)} – {figure(high)})[/]",
+            figure(row["median"]),
+            " – ".join(figure(value) for value in row["quartiles"]),
+        )
+    return table
