@@ -1,6 +1,7 @@
 """The command line: thin commands, no logic. Heavy imports wait until a command needs them."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -216,6 +217,8 @@ def _numbers(option: str, text: str) -> list[int]:
 
 def main() -> None:
     """Run the command; a user's mistake is one clear line and exit code 2."""
+    for quiet, value in (("TRANSFORMERS_VERBOSITY", "error"), ("HF_HUB_DISABLE_PROGRESS_BARS", "1")):
+        os.environ.setdefault(quiet, value)
     try:
         app()
     except ValueError as error:

@@ -45,15 +45,12 @@ def from_images(model: nn.Module, folder: Path, count: int) -> Inputs:
 
 def from_text(tokenizer: Any, text: str, source: str, count: int, tokens: int) -> Inputs:
     """Consecutive passages of a text, each of the same number of tokens, so that none needs padding."""
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    special = tokenizer.num_special_tokens_to_add()
-    length = tokens - special
-    passages = [ids[start : start + length] for start in range(0, len(ids) - length + 1, length)][:count]
+    pieces = tokenizer(text, max_length=tokens, truncation=True, return_overflowing_tokens=True)["input_ids"]
+    passages = [piece for piece in pieces if len(piece) == tokens][:count]
     if not passages:
-        raise ValueError(f"{source} gives {len(ids)} tokens, fewer than one passage of {tokens}: lower --tokens")
-    rows = [tokenizer.build_inputs_with_special_tokens(passage) if special else passage for passage in passages]
-    batch = {"input_ids": torch.tensor(rows)}
-    return Inputs(batch, f"{len(rows)} passages of {tokens} tokens from {source}")
+        raise ValueError(f"{source} gives {len(pieces[0])} tokens, fewer than one passage of {tokens}: lower --tokens")
+    batch = {"input_ids": torch.tensor(passages)}
+    return Inputs(batch, f"{len(passages)} passages of {tokens} tokens from {source}")
 
 
 def read_text(path: Path) -> str:
@@ -90,11 +87,9 @@ def tokenizer_of(model: nn.Module, folder: Path | None) -> Any:
 class Bytes:
     """A tokenizer without a vocabulary: a token is a byte."""
 
-    def __call__(self, text: str, **_: Any) -> dict[str, list[int]]:
-        return {"input_ids": list(text.encode())}
-
-    def num_special_tokens_to_add(self) -> int:
-        return 0
+    def __call__(self, text: str, max_length: int, **_: Any) -> dict[str, list[list[int]]]:
+        plain = list(text.encode())
+        return {"input_ids": [plain[start : start + max_length] for start in range(0, len(plain), max_length)]}
 
 
 def random_images(model: nn.Module, count: int, seed: int) -> Inputs:

@@ -29,7 +29,7 @@ STYLE = {
     "xtick.color": INK,
     "ytick.color": INK,
     "legend.frameon": False,
-    "svg.hashsalt": "leanformer",  # the same figure is the same file
+    "svg.hashsalt": "leanformer",  # names inside the file do not change from run to run
 }
 
 
