@@ -19,6 +19,8 @@ ALLOWED: dict[str, set[str]] = {
     "theory": {"architecture"},
     "probe": {"conditioning", "families"},
     "records": set(),
+    "tracing": set(),
+    "cost": {"architecture", "families", "tracing"},
     "tracking": {"probe", "records"},
     "inputs": set(),
     "measurement": {"architecture", "families", "inputs", "probe", "records", "theory", "weights", "zoo"},

@@ -79,9 +79,9 @@ def test_a_folders_own_tokenizer_and_the_embedded_text(tmp_path: Path) -> None:
 def test_warnings_name_the_cliff_and_the_heads_that_are_clear_of_it() -> None:
     record = measurement.measure_named("vit_tiny_patch16_224", batch=1)
     assert record["warnings"][0].startswith("192 columns beside 197 tokens are near the square")
-    assert "5 heads of 64 and more are clear of it" in record["warnings"][0]
-    assert measurement.safe_heads(197, 64) == 5
-    assert theory.cliff_factor(197, 4 * 64) > measurement.CLIFF >= theory.cliff_factor(197, 5 * 64)
+    assert "5 heads of 64 and more are clear" in record["warnings"][0]
+    assert theory.safe_heads(197, 64) == 5
+    assert theory.cliff_factor(197, 4 * 64) > theory.CLIFF >= theory.cliff_factor(197, 5 * 64)
 
 
 def test_heads_in_both_regimes() -> None:

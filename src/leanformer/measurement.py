@@ -20,9 +20,6 @@ from leanformer.probe import measure
 from leanformer.records import circumstances
 from leanformer.weights import from_pretrained, load_weights
 
-CLIFF = 3.0
-"""A Gaussian block is called near the cliff where it is this many times worse conditioned than one twice as wide."""
-
 
 def load(name: str, checkpoint: Path | None = None, seed: int = 0) -> nn.Module:
     """A model by name, freshly initialised or from a checkpoint, or by folder, with the weights in it."""
@@ -100,11 +97,13 @@ def warnings(layers: Sequence[dict[str, Any]]) -> list[str]:
     found = []
     near = {(layer["tokens"], layer["columns"], layer["head_dim"]) for layer in layers if _near_cliff(layer)}
     for tokens, columns, head_dim in sorted(near, key=str):
-        safe = (
-            "" if head_dim is None else f"; {safe_heads(tokens, head_dim)} heads of {head_dim} and more are clear of it"
+        clear = (
+            ""
+            if head_dim is None
+            else f"; {theory.safe_heads(tokens, head_dim)} heads of {head_dim} and more are clear"
         )
         found.append(
-            f"{columns} columns beside {tokens} tokens are near the square, where any block is worst conditioned{safe}"
+            f"{columns} columns beside {tokens} tokens are near the square, where any block is worst conditioned{clear}"
         )
     if limited := sum(layer["limited_by_dtype"] for layer in layers):
         found.append(f"{limited} values are as large as the weights' precision allows: the true κ may be larger")
@@ -114,15 +113,7 @@ def warnings(layers: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _near_cliff(layer: dict[str, Any]) -> bool:
-    return theory.cliff_factor(layer["tokens"], layer["columns"]) > CLIFF
-
-
-def safe_heads(tokens: int, head_dim: int) -> int:
-    """The fewest heads from which on h·d is past the square and clear of it."""
-    heads = max(1, tokens // head_dim)
-    while heads * head_dim < tokens or theory.cliff_factor(tokens, heads * head_dim) > CLIFF:
-        heads += 1
-    return heads
+    return theory.near_cliff(layer["tokens"], layer["columns"])
 
 
 def measure_heads(

@@ -179,6 +179,22 @@ def cliff_factor(tokens: int, columns: int) -> float:
     return math.exp(expected_log_kappa(tokens, columns) - expected_log_kappa(tokens, 2 * max(columns, tokens)))
 
 
+CLIFF = 3.0
+"""A Gaussian block is called near the cliff where it is this many times worse conditioned than one twice as wide."""
+
+
+def near_cliff(tokens: int, columns: int) -> bool:
+    return cliff_factor(tokens, columns) > CLIFF
+
+
+def safe_heads(tokens: int, head_dim: int) -> int:
+    """The fewest heads from which on h·d is past the square and clear of the cliff."""
+    heads = max(1, tokens // head_dim)
+    while heads * head_dim < tokens or near_cliff(tokens, heads * head_dim):
+        heads += 1
+    return heads
+
+
 def _check(tokens: int, columns: int) -> None:
     for word, value in (("tokens", tokens), ("columns", columns)):
         if value < 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -24,11 +24,12 @@ from transformers import (
     AutoModelForSequenceClassification,
     PreTrainedConfig,
     PreTrainedModel,
+    masking_utils,
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.families.base import Family, Part, reject
+from leanformer.families.base import Attention, Family, Part, reject
 
 
 class HuggingFaceFamily(Family):
@@ -43,6 +44,8 @@ class HuggingFaceFamily(Family):
     """What all the family's models are."""
     auto_classes: ClassVar[Mapping[Any, type[PreTrainedModel]]] = {}
     """Our class for each of transformers' Auto classes."""
+    kernels_by_config: ClassVar[bool] = True
+    """Whether `attn_implementation` chooses the attention kernel."""
     reserved: ClassVar[dict[str, str]] = {}
     """Config fields that the stages say, and our word for each."""
 
@@ -71,6 +74,17 @@ class HuggingFaceFamily(Family):
 
     def owns(self, model: nn.Module) -> bool:
         return isinstance(model, self.base_class)
+
+    def configure(self, model: nn.Module, attention: Attention, checkpointing: bool) -> AbstractContextManager[Any]:
+        language = cast(PreTrainedModel, model)
+        if self.kernels_by_config:
+            language.set_attn_implementation("sdpa" if attention == "fused" else "eager")
+        if checkpointing:
+            language.gradient_checkpointing_enable()
+        else:
+            language.gradient_checkpointing_disable()
+        language.config.use_cache = False
+        return without_packing()
 
     def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
         config = cast(Any, model).config
@@ -273,6 +287,17 @@ class SelfAttention(nn.Module):
             is_causal=self.is_causal,
         )
         return self.proj(heads.reshape(batch, tokens, -1))
+
+
+@contextmanager
+def without_packing() -> Iterator[None]:
+    """Do not look for packed sequences in position ids: on the meta device there is nothing to look at."""
+    original = masking_utils.find_packed_sequence_indices
+    masking_utils.find_packed_sequence_indices = lambda position_ids: None
+    try:
+        yield
+    finally:
+        masking_utils.find_packed_sequence_indices = original
 
 
 @contextmanager

@@ -7,11 +7,13 @@ are left as timm made them: an unchanged architecture is timm's model to the las
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from fnmatch import fnmatch
 from typing import Any, ClassVar, cast
 
@@ -22,7 +24,7 @@ from timm.models import register_model
 from torch import nn
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.families.base import Family, Part, reject
+from leanformer.families.base import Attention, Family, Part, reject
 
 PROJECTIONS = {"qkv": 3, "qk": 2, "kv": 2, "q": 1, "k": 1, "v": 1}
 """Names of timm's input projections, and how many of query, key and value each computes."""
@@ -108,6 +110,14 @@ class TimmFamily(Family):
         return create_upstream(
             architecture.name, **self.arguments(architecture), **self.timm_options(architecture.options)
         )
+
+    def configure(self, model: nn.Module, attention: Attention, checkpointing: bool) -> AbstractContextManager[Any]:
+        if attention == "explicit":
+            for module in model.modules():
+                if hasattr(module, "fused_attn"):
+                    module.fused_attn = False  # type: ignore[assignment]
+        cast(Any, model).set_grad_checkpointing(checkpointing)
+        return contextlib.nullcontext()
 
     def class_heads(self, architecture: Architecture) -> int:
         """Heads of the class attention: they split the width and do not follow the stages."""

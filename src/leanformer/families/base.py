@@ -6,6 +6,7 @@ May import `leanformer.architecture`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +16,10 @@ from torch import nn
 from leanformer.architecture import Architecture, Stage
 
 Kind = Literal["self", "class", "inner", "outlook", "window", "channel", "cross-covariance"]
+
+
+Attention = Literal["fused", "explicit"]
+"""How attention is computed: by the fused kernel where upstream has one, or as products that keep the weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +108,14 @@ class Family(ABC):
 
     def register(self) -> None:
         """Make the family's classes known to the library they extend."""
+
+    def mlp_modules(self, part: Part) -> list[nn.Module]:
+        """The modules that make up the MLP behind an attention."""
+        return [part.mlp] if part.mlp is not None else []
+
+    @abstractmethod
+    def configure(self, model: nn.Module, attention: Attention, checkpointing: bool) -> AbstractContextManager[Any]:
+        """Set a module of the family to fused or explicit attention and gradient checkpointing, to be traced inside."""
 
     def check(self, architecture: Architecture) -> None:
         """Raise a `ValueError` that names the field if the family cannot build this."""

@@ -110,6 +110,10 @@ class Bert(HuggingFaceFamily):
             for index, layer in enumerate(base.encoder.layer)
         ]
 
+    def mlp_modules(self, part: Part) -> list[nn.Module]:
+        layer = cast(Any, part.mlp)
+        return [layer.intermediate, layer.output]
+
     def shape(self, part: Part) -> Stage:
         attention, layer = cast(Any, part.attention), cast(Any, part.mlp)
         return Stage(

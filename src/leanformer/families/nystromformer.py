@@ -6,6 +6,7 @@ true length of a sequence is told that length: padding is never guessed from tok
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import torch
@@ -71,10 +72,14 @@ def nystrom_attention(
     key_means = key.unflatten(-2, (landmarks, -1)).mean(dim=-2)
     key_mask = None if mask is None else mask[:, None, None, :]
     mixed = F.scaled_dot_product_attention(query_means, key, value, attn_mask=key_mask, scale=scale)
-    with torch.autocast(query.device.type, enabled=False):
+    with _no_autocast(query.device.type):
         kernel = (query_means.float() @ key_means.float().transpose(-2, -1) * scale).softmax(dim=-1)
         mixed = (pseudo_inverse(kernel, iterations) @ mixed.float()).to(value.dtype)
     return F.scaled_dot_product_attention(query, key_means, mixed, scale=scale)[..., :tokens, :]
+
+
+def _no_autocast(device: str) -> AbstractContextManager[Any]:
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
 def pseudo_inverse(matrix: torch.Tensor, iterations: int) -> torch.Tensor:
@@ -205,6 +210,7 @@ class Nystromformer(OwnFamily):
     key = "nystromformer"
     config_class = NystromformerConfig
     model_class = base_class = NystromformerForSequenceClassification
+    kernels_by_config = False
     auto_classes = {AutoModelForSequenceClassification: NystromformerForSequenceClassification}
     catalogue = {
         "nystromformer-listops": ((ORIGINAL,), {"vocab_size": 32, "max_position_embeddings": 2048, "num_labels": 10}),

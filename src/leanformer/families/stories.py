@@ -96,7 +96,7 @@ class StoriesForCausalLM(PreTrainedModel, GenerationMixin):
         check_tokens(self.config, seen + tokens)
         positions = torch.arange(seen, seen + tokens, device=input_ids.device)
         x = self.token_embedding(input_ids) + self.position_embedding(positions)
-        mask = create_causal_mask(self.config, x, attention_mask, past_key_values, position_ids=positions[None])
+        mask = create_causal_mask(self.config, x, attention_mask, past_key_values)
         for block in self.blocks:
             x = block(x, mask, past_key_values)
         logits = self.lm_head(self.norm(x))
