@@ -9,7 +9,7 @@ from rich.table import Table
 import leanformer as lf
 from benchmarks.timing import side_by_side
 from leanformer.conditioning import condition_number
-from leanformer.probe import probe
+from leanformer.probing import probe
 
 SHAPES = [
     # batch, tokens, columns

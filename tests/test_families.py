@@ -244,6 +244,10 @@ def test_vit_initialisation_schemes_reach_resized_layers() -> None:
         ("vit_base_patch16_224", {"num_heads": 7}, "give heads= instead of num_heads=7"),
         ("vit_base_patch16_224", {"colour": 7}, "vit_base_patch16_224 does not take that option"),
         ("gpt2", {"n_head": 7}, "give heads= instead of n_head=7"),
+        ("gpt2", {"num_attention_heads": 7}, "give heads= instead of num_attention_heads=7"),
+        ("crammed-bert", {"num_hidden_layers": 2}, "give depth= instead of num_hidden_layers=2"),
+        ("gpt2", {"add_cross_attention": True}, "add_cross_attention is not supported"),
+        ("deepseek_v3", {}, "unknown model 'deepseek_v3'"),
         ("gpt2", {"colour": 7}, "colour is not a field of LeanGPT2Config"),
         ("llama", {"colour": 7}, "colour is not a field of LlamaConfig"),
         ("vit_base_patch16_siglip_224", {}, "pools by attention"),
@@ -267,6 +271,10 @@ def test_unknown_names_and_options(name: str, options: dict, message: str) -> No
         ("volo", lambda a: a.with_width([16, 32, 48, 32]), "width must be the same in VOLO's stages 2 to 4"),
         ("volo", lambda a: a.with_width([16, 30, 30, 30]), "class_heads=4 must divide width 30"),
         ("xcit", lambda a: a.with_width(4), "width must be at least 8"),
+        ("xcit", lambda a: a.with_options(class_heads=0), "class_heads must be at least 1"),
+        ("gpt2", lambda a: a.with_options(vocab_size="abc"), "vocab_size"),
+        ("qwen3", lambda a: a.with_options(kv_groups=-1), "kv_groups must be at least 1"),
+        ("vit", lambda a: a.with_head_schedule([4, 8]).with_mlp([96, 48]).with_options(scale_mlp_norm=True), "mlp_dim"),
         (
             "vit",
             lambda a: Architecture(**{**vars(a), "stages": (*a.stages, *a.with_width(32).stages)}),
@@ -295,6 +303,12 @@ def test_sequences_longer_than_the_model() -> None:
 def test_unknown_modules_are_refused() -> None:
     with pytest.raises(ValueError, match="Linear belongs to no known family"):
         families.of(nn.Linear(2, 2))
+
+
+def test_every_listed_decoder_is_plain() -> None:
+    for name in families.family("decoder").names():
+        design = families.read(name).with_depth(1)
+        assert families.describe(families.build(design, device="meta")).stages == design.stages, name
 
 
 def test_every_listed_timm_name_can_be_read() -> None:

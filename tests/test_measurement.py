@@ -159,6 +159,7 @@ def test_theory_from_the_command_line(tmp_path: Path) -> None:
         (lambda path: dict(images=path / "none"), "is no folder"),
         (lambda path: dict(images=path), "holds no image"),
         (lambda path: dict(text=path / "a.txt"), "takes images: give --images DIR or --random"),
+        (lambda path: dict(tokens=3), "takes images"),
         (lambda path: dict(images=path, random=True), "exclude each other"),
         (lambda path: dict(batch=0), "--batch must be at least 1, got 0"),
     ],
@@ -176,6 +177,7 @@ def test_wrong_inputs_for_images(make, message: str, tmp_path: Path) -> None:
         (b"  \n", {}, "is empty"),
         (b"too short", {"tokens": 32}, "gives 9 tokens, fewer than one passage of 32"),
         (b"long enough", {"tokens": 2000}, "--tokens 2000 is more than gpt2 takes: 64"),
+        (b"long enough", {"tokens": -5}, "--tokens must be at least 1, got -5"),
     ],
 )
 def test_wrong_inputs_for_text(content: bytes, options: dict, message: str, tmp_path: Path) -> None:
@@ -199,6 +201,8 @@ def test_an_unreadable_image_is_named(tmp_path: Path) -> None:
             ["measure", "gpt2", "--heads", "0,2"],
             '--heads takes whole numbers from 1 on, such as "2,4,8" or "2-18", got "0,2"',
         ),
+        (["measure", "gpt2", "--depth", "2"], "--depth goes with --heads"),
+        (["measure", "nystromformer-retrieval"], "takes pairs of documents"),
         (["measure", "davit_tiny", "--heads", "2"], "--heads takes models of one stage; davit_tiny has 4"),
         (["theory", "--tokens", "0", "--model", "none"], "tokens must be at least 1, got 0"),
     ],

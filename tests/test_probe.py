@@ -1,8 +1,10 @@
 """The probe sees what a hand-written reference computes, in every kind of model, and leaves no trace."""
 
 import gc
+import importlib
 import math
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from torch import nn
 import leanformer as lf
 from leanformer import families
 from leanformer.conditioning import conditioning
-from leanformer.probe import probe
+from leanformer.probing import probe
 
 
 def kappa(block: torch.Tensor) -> np.ndarray:
@@ -270,8 +272,87 @@ def test_padding_is_left_out() -> None:
     short = lf.measure(model, {"input_ids": ids[1:, :15]})
     for layer, alone in zip(seen.layers, short.layers, strict=True):
         assert len(layer.values) == 2
-        # lengths are measured in ascending order, so the shorter sample comes first
-        torch.testing.assert_close(layer.values.kappa[0], alone.values.kappa[0], rtol=1e-2, atol=0)
+        torch.testing.assert_close(layer.values.kappa[1], alone.values.kappa[0], rtol=1e-2, atol=0)
+
+
+def test_padded_samples_keep_their_order_and_masks_their_kind() -> None:
+    torch.manual_seed(0)
+    model = families.build(SMALL["bert"]).eval()
+    ids, lengths = torch.randint(1, 101, (4, 24)), [12, 16, 8, 12]
+    mask = (torch.arange(24) < torch.tensor(lengths)[:, None]).long()
+    seen = lf.measure(model, {"input_ids": ids, "attention_mask": mask})
+    for sample, length in enumerate(lengths):
+        alone = lf.measure(model, ids[sample : sample + 1, :length])
+        torch.testing.assert_close(
+            seen.layers[0].values.kappa[sample], alone.layers[0].values.kappa[0], rtol=1e-2, atol=0
+        )
+    whole = lf.measure(model, ids)
+    ones = lf.measure(model, ids, mask=torch.ones_like(ids))
+    assert torch.equal(whole.layers[0].values.kappa, ones.layers[0].values.kappa)
+    with pytest.raises(ValueError, match=r"the mask of shape \(24, 4\) fits no block"):
+        lf.measure(model, ids, mask=mask.T)
+
+
+class Wrapper(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, **inputs: torch.Tensor):
+        return self.inner(**inputs)
+
+
+@pytest.mark.parametrize("key", SMALL)
+def test_a_model_inside_another_is_seen_alike(key: str) -> None:
+    torch.manual_seed(0)
+    model, inputs = families.build(SMALL[key]), families.example_inputs(SMALL[key])
+    alone, inside = lf.measure(model, inputs), lf.measure(Wrapper(model), inputs)
+    assert [f"inner.{layer.name}" for layer in alone.layers] == [layer.name for layer in inside.layers]
+    for a, b in zip(alone.layers, inside.layers, strict=True):
+        assert a.target.kind == b.target.kind
+        assert torch.equal(a.values.kappa, b.values.kappa)
+
+
+def test_models_without_a_name_and_of_unknown_make() -> None:
+    vit = timm.models.vision_transformer.VisionTransformer(
+        img_size=32, patch_size=8, embed_dim=48, depth=2, num_heads=3
+    )
+    assert len(lf.measure(vit, torch.randn(2, 3, 32, 32)).layers) == 2
+    pooled = timm.create_model("vit_base_patch16_siglip_224", depth=1)
+    assert [layer.name for layer in lf.measure(pooled, torch.randn(1, 3, 224, 224)).layers] == ["blocks.0.attn"]
+
+
+@pytest.mark.parametrize("first", ["compiled before", "compiled inside"])
+def test_compiled_models_are_seen(first: str) -> None:
+    torch._dynamo.reset()
+    model, inputs = families.build(SMALL["vit"]).eval(), families.example_inputs(SMALL["vit"])
+    compiled = torch.compile(model, backend="aot_eager")
+    with torch.no_grad():
+        if first == "compiled before":
+            compiled(**inputs)
+        with probe(compiled) as seen:
+            compiled(**inputs)
+    assert len(seen.layers) == 2
+
+
+def test_infinite_values_have_quantiles() -> None:
+    model = families.build(SMALL["vit"])
+    nn.init.zeros_(model.blocks[0].attn.qkv.weight)
+    nn.init.zeros_(model.blocks[0].attn.qkv.bias)
+    summary = lf.measure(model, families.example_inputs(SMALL["vit"])).summaries()[0]
+    assert summary["kappa"]["median"] == math.inf
+    assert summary["rank_deficient"] == 2
+
+
+def test_the_public_names_are_what_they_say() -> None:
+    """Also after every module of the package has been imported."""
+    for path in Path(lf.__file__).parent.rglob("*.py"):
+        if path.stem not in ("__init__", "__main__"):
+            importlib.import_module(
+                ".".join(["leanformer", *path.relative_to(Path(lf.__file__).parent).with_suffix("").parts])
+            )
+    for name in lf.__all__:
+        assert name == "__version__" or callable(getattr(lf, name)), name
 
 
 def test_nothing_is_held_beyond_a_layer() -> None:

@@ -84,6 +84,44 @@ def test_only_the_models_own_optimizer_counts() -> None:
     assert tracker.step == 0
 
 
+def test_two_optimizers_are_one_step() -> None:
+    model, inputs = families.build(SMALL["vit"]), families.example_inputs(SMALL["vit"])
+    halves = list(model.parameters())
+    optimizers = [torch.optim.SGD(halves[:5], lr=0.1), torch.optim.SGD(halves[5:], lr=0.1)]
+    with lf.track(model, every=1) as tracker:
+        for _ in range(3):
+            model(**inputs).square().mean().backward()
+            for optimizer in optimizers:
+                optimizer.step()
+    assert [record["step"] for record in tracker.records] == [0, 1, 2, 3]
+
+
+def test_what_cannot_be_measured_does_not_stop_training() -> None:
+    model, inputs = families.build(SMALL["vit"]), families.example_inputs(SMALL["vit"])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with lf.track(model, every=1) as tracker:
+        model(**inputs).square().mean().backward()
+        nn.init.constant_(model.blocks[1].attn.qkv.weight, float("nan"))
+        optimizer.step()
+    assert "blocks.1.attn: 2 of 2 matrices hold NaN" in tracker.records[1]["error"]
+
+
+class NeedsLabels(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = families.build(SMALL["vit"])
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return nn.functional.cross_entropy(self.model(x), labels)
+
+
+def test_labels_that_the_model_needs_are_kept() -> None:
+    model, inputs = NeedsLabels(), families.example_inputs(SMALL["vit"])
+    with lf.track(model, every=1) as tracker:
+        model(inputs["x"], labels=torch.tensor([1, 2])).backward()
+    assert len(tracker.records[0]["layers"]) == 2
+
+
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="every must be at least 1 step, got 0"):
         Tracker(families.build(SMALL["vit"]), every=0)

@@ -8,6 +8,7 @@ import timm
 import torch
 import transformers
 from small import SMALL
+from test_cli import run
 from torch import nn
 
 import leanformer as lf
@@ -42,6 +43,12 @@ def test_create_redesigns_by_name() -> None:
 def test_create_refuses_contradictions() -> None:
     with pytest.raises(ValueError, match="schedule of 3 layers, but depth is 2"):
         lf.create("vit_base_patch16_224", heads=[1, 2, 3], depth=2)
+    with pytest.raises(ValueError, match="keep must be 'head_dim'"):
+        lf.create("vit_base_patch16_224", keep="bogus")
+    with pytest.raises(ValueError, match="pretrained is no option"):
+        lf.create("vit_base_patch16_224", pretrained=True)
+    with pytest.raises(ValueError, match="features_only"):
+        timm.create_model("lean_vit_base_patch16_224", features_only=True)
     with pytest.raises(ValueError, match="head_dim and keep='width' contradict"):
         lf.create("vit_base_patch16_224", heads=16, head_dim=64, keep="width")
 
@@ -137,6 +144,31 @@ def test_upstreams_own_folder_is_read(tmp_path: Path) -> None:
     assert lf.describe(wider).stages[0].inner_width == 64
 
 
+def test_the_command_reads_what_was_saved(tmp_path: Path) -> None:
+    families.build(SMALL["gpt2"]).save_pretrained(tmp_path / "lean")
+    shown = run("measure", str(tmp_path / "lean"), "--random", "--batch", "1", "--out", str(tmp_path / "out"))
+    assert shown.returncode == 0, shown.stderr
+    assert "transformer.h.1.attn" in shown.stdout
+
+
+def test_changed_heads_and_vocabularies_are_described(tmp_path: Path) -> None:
+    model = timm.create_model("vit_tiny_patch16_224", num_classes=7)
+    lf.save_pretrained(model, tmp_path / "timm")
+    assert lf.from_pretrained(tmp_path / "timm").head.out_features == 7
+    lean = families.build(SMALL["vit"])
+    lean.reset_classifier(3)
+    assert lf.describe(lean).options["num_classes"] == 3
+    gpt = families.build(SMALL["gpt2"])
+    gpt.resize_token_embeddings(120)
+    assert lf.describe(gpt).options["vocab_size"] == 120
+
+
+def test_other_heads_come_back_as_they_were_saved(tmp_path: Path) -> None:
+    config = transformers.BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48)
+    transformers.BertForTokenClassification(config).save_pretrained(tmp_path)
+    assert type(lf.from_pretrained(tmp_path)) is transformers.BertForTokenClassification
+
+
 def test_a_wrong_checkpoint_names_the_stage(tmp_path: Path) -> None:
     lf.save_pretrained(families.build(SMALL["volo"]), tmp_path)
     other = families.build(SMALL["volo"].with_depth([1, 1, 1, 1]).with_heads([2, 4, 8, 4]))
@@ -157,7 +189,7 @@ def test_a_bare_state_dict_names_the_stage_too(key: str, tmp_path: Path) -> None
 
 def test_checkpoints_cannot_run_code(tmp_path: Path) -> None:
     torch.save({"state_dict": nn.Linear(2, 2)}, tmp_path / "evil.pt")
-    with pytest.raises(Exception, match="weights_only"):
+    with pytest.raises(ValueError, match="weights_only"):
         lf.load_weights(families.build(SMALL["vit"]), tmp_path / "evil.pt")
 
 
@@ -180,3 +212,13 @@ def test_missing_checkpoints(tmp_path: Path) -> None:
         lf.load_weights(model, tmp_path / "none.safetensors")
     with pytest.raises(ValueError, match=r"holds no \.safetensors file"):
         lf.load_weights(model, tmp_path)
+    (tmp_path / "junk.safetensors").write_bytes(b"no")
+    with pytest.raises(ValueError, match="is no safetensors file"):
+        lf.load_weights(model, tmp_path / "junk.safetensors")
+    torch.save([1, 2], tmp_path / "list.pt")
+    with pytest.raises(ValueError, match="holds no state dict of tensors"):
+        lf.load_weights(model, tmp_path / "list.pt")
+    swin = timm.create_model("swin_tiny_patch4_window7_224", depths=(1, 1, 1, 1))
+    torch.save({"a": torch.ones(1)}, tmp_path / "other.pt")
+    with pytest.raises(ValueError, match="tensors differ, such as"):
+        lf.load_weights(swin, tmp_path / "other.pt")

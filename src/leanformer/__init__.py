@@ -22,8 +22,8 @@ _HOMES = {
     "from_pretrained": "weights",
     "lightning_callback": "callbacks",
     "load_weights": "weights",
-    "measure": "probe",
-    "probe": "probe",
+    "measure": "probing",
+    "probe": "probing",
     "save_pretrained": "weights",
     "track": "tracking",
     "trainer_callback": "callbacks",
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from leanformer.families import attention_blocks as attention_blocks
     from leanformer.families import build as build
     from leanformer.families import describe as describe
-    from leanformer.probe import measure as measure
-    from leanformer.probe import probe as probe
+    from leanformer.probing import measure as measure
+    from leanformer.probing import probe as probe
     from leanformer.tracking import track as track
     from leanformer.weights import from_pretrained as from_pretrained
     from leanformer.weights import load_weights as load_weights
@@ -58,7 +58,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-if (
-    Path(sys.argv[0]).name != "leanformer"
-):  # the command loads what its subcommand needs: --help should not wait for PyTorch
+# The command loads what its subcommand needs: --help should not wait for PyTorch. "-m" is all that Python says of the
+# program while it looks for a module to run.
+if Path(sys.argv[0] if sys.argv else "").name not in ("leanformer", "-m"):
     import_module("leanformer.zoo").register()

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from leanformer.probe import Rule
+from leanformer.probing import Rule
 from leanformer.tracking import Tracker
 
 

@@ -100,7 +100,7 @@ Model = Annotated[
 Out = Annotated[
     Path | None, typer.Option(help="Folder for the record and the figure [default: runs/…].", file_okay=False)
 ]
-Seed = Annotated[int, typer.Option(help="Seed of initial weights and random inputs.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of initial weights and random inputs.")]
 
 
 @app.command()
@@ -133,12 +133,14 @@ def measure(
     choice: dict[str, Any] = dict(images=images, text=text, random=random, batch=batch, tokens=tokens, seed=seed)
     folder = out or Path("runs") / f"measure-{Path(model).name}"
     if heads:
-        if checkpoint is not None:
-            raise ValueError("--heads measures at initialisation: it takes no --checkpoint")
+        if checkpoint is not None or projections is not None:
+            raise ValueError("--heads measures at initialisation: it takes no --checkpoint and no --projections")
         with _progress("measuring") as progress:
             record = measure_heads(model, _numbers("--heads", heads), depth=depth, progress=progress, **choice)
         _show(record, measurement.heads, figures.kappa_by_heads, folder / "kappa_by_heads", as_json)
     else:
+        if depth is not None:
+            raise ValueError("--depth goes with --heads")
         with _progress(f"measuring {model}"):
             record = measure_named(model, checkpoint, projections=projections, **choice)
         _show(record, measurement.layers, figures.kappa_by_layer, folder / "kappa_by_layer", as_json)
@@ -221,7 +223,7 @@ def main() -> None:
         os.environ.setdefault(quiet, value)
     try:
         app()
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         messages.print(f"leanformer: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
 

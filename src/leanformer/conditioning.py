@@ -38,11 +38,11 @@ class Conditioning:
     """Numbers of a batch of matrices, each a float64 tensor of the batch's shape."""
 
     kappa: torch.Tensor
-    """σ_1/σ_k; infinite where the matrix has not full rank."""
+    """σ_1/σ_k; infinite where σ_k is zero in double precision."""
     sigma_max: torch.Tensor
     sigma_min: torch.Tensor
     rank: torch.Tensor
-    """Singular values above max(N, M)·eps·σ_1 in double precision (int64)."""
+    """Singular values that stand out from the rounding of the stored numbers (int64)."""
     effective_rank: torch.Tensor
     """exp of the entropy of σ/Σσ (Roy and Vetterli): how many directions carry the matrix."""
     stable_rank: torch.Tensor
@@ -84,7 +84,8 @@ def conditioning(matrices: torch.Tensor, name: str = "the batch") -> Conditionin
     entropy = -np.sum(share * np.log(share, out=np.zeros_like(share), where=share > 0), axis=1)
     # Rounding adds noise of about eps/√12 of an entry's size; its smallest singular value is a Gaussian matrix's.
     noise = torch.finfo(matrices.dtype).eps / np.sqrt(12) * np.sqrt(squares / (long_side * short_side))
-    noise *= np.sqrt(long_side) - np.sqrt(short_side - 1)
+    lowest = noise * (np.sqrt(long_side) - np.sqrt(short_side - 1))
+    highest = np.maximum(4 * noise * (np.sqrt(long_side) + np.sqrt(short_side)), _tolerance(values, long_side))
 
     def shaped(array: NDArray) -> torch.Tensor:
         return torch.from_numpy(array).reshape(matrices.shape[:-2])
@@ -93,10 +94,10 @@ def conditioning(matrices: torch.Tensor, name: str = "the batch") -> Conditionin
         kappa=shaped(_kappa(values, long_side)),
         sigma_max=shaped(top.copy()),
         sigma_min=shaped(bottom.copy()),
-        rank=shaped(np.sum(values > _tolerance(values, long_side)[:, None], axis=1)),
+        rank=shaped(np.sum(values > highest[:, None], axis=1)),
         effective_rank=shaped(np.where(top > 0, np.exp(entropy), 0.0)),
         stable_rank=shaped(np.divide(squares, top**2, out=np.zeros_like(top), where=top > 0)),
-        floor=shaped(np.divide(top, noise, out=np.full_like(top, np.inf), where=noise > 0)),
+        floor=shaped(np.divide(top, lowest, out=np.full_like(top, np.inf), where=lowest > 0)),
     )
 
 
@@ -136,7 +137,7 @@ def singular_values(matrices: torch.Tensor, name: str = "the batch") -> Array:
         scale = np.abs(plain).max(axis=(1, 2), keepdims=True)
         scale[~((scale > 0) & np.isfinite(scale))] = 1
         plain = plain / scale
-    workers = min(torch.get_num_threads(), len(os.sched_getaffinity(0)))
+    workers = min(torch.get_num_threads(), _cores())
     chunk = max(UNLOCKED_SIZE // short_side + 1, min(CHUNK_BYTES // (8 * rows * columns), -(-count // workers)))
     values = np.empty((count, short_side))
     with _blas().limit(limits=1, user_api="blas"):
@@ -192,6 +193,14 @@ def _fill(matrices: NDArray, values: Array, start: int, stop: int) -> None:
 @functools.cache
 def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="conditioning")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.cache

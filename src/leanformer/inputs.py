@@ -50,7 +50,8 @@ def from_text(tokenizer: Any, text: str, source: str, count: int, tokens: int) -
     if not passages:
         raise ValueError(f"{source} gives {len(pieces[0])} tokens, fewer than one passage of {tokens}: lower --tokens")
     batch = {"input_ids": torch.tensor(passages)}
-    return Inputs(batch, f"{len(passages)} passages of {tokens} tokens from {source}")
+    unit = "bytes" if isinstance(tokenizer, Bytes) else "tokens"
+    return Inputs(batch, f"{len(passages)} passages of {tokens} {unit} from {source}")
 
 
 def read_text(path: Path) -> str:
@@ -75,13 +76,13 @@ def embedded_text() -> str:
 
 
 def tokenizer_of(model: nn.Module, folder: Path | None) -> Any:
-    """The tokenizer beside a saved model, or one that takes bytes for tokens where a vocabulary has room for them."""
+    """The tokenizer beside a saved model; for fresh weights, which know no words, bytes will do where they fit."""
     if folder is not None and any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(folder)
     vocabulary = int(getattr(getattr(model, "config", None), "vocab_size", 0))
-    return Bytes() if vocabulary >= 256 else None
+    return Bytes() if folder is None and vocabulary >= 256 else None
 
 
 class Bytes:
@@ -99,6 +100,8 @@ def random_images(model: nn.Module, count: int, seed: int) -> Inputs:
     embed = cast(Any, getattr(model, "patch_embed", None))
     if isinstance(size := getattr(embed, "img_size", None), tuple):  # a model built for another size than its name's
         height, width = size
+    if isinstance(size := getattr(getattr(model, "config", None), "image_size", None), int):
+        height = width = size
     channels = int(getattr(model, "in_chans", channels))
     images = torch.randn(count, channels, height, width, generator=torch.Generator().manual_seed(seed))
     return Inputs(images, f"{count} images of Gaussian noise, {height} × {width}, seed {seed}")

@@ -16,8 +16,8 @@ from torch import nn
 from leanformer import families, inputs, theory, zoo
 from leanformer.architecture import REGIMES, Keep
 from leanformer.inputs import Inputs
-from leanformer.probe import measure
-from leanformer.records import circumstances
+from leanformer.probing import measure
+from leanformer.records import circumstances, quantiles
 from leanformer.weights import from_pretrained, load_weights
 
 
@@ -51,20 +51,24 @@ def choose_inputs(
         raise ValueError(f"--batch must be at least 1, got {batch}")
     config = getattr(model, "config", None)
     if config is None or not hasattr(config, "vocab_size"):
-        if text is not None:
-            raise ValueError(f"{name} takes images: give --images DIR or --random")
+        if text is not None or tokens is not None:
+            raise ValueError(f"{name} takes images: give --images DIR or --random, and no --text or --tokens")
         return inputs.from_images(model, images, batch) if images else inputs.random_images(model, batch, seed)
     if images is not None:
         raise ValueError(f"{name} takes text: give --text FILE or --random")
     longest = cast(int, getattr(config, "max_position_embeddings", 128))
-    tokens = tokens or min(longest, 128)
+    tokens = min(longest, 128) if tokens is None else tokens
+    if tokens < 1:
+        raise ValueError(f"--tokens must be at least 1, got {tokens}")
+    if getattr(config, "two_towers", False):
+        raise ValueError(f"{name} takes pairs of documents: measure it in Python, with lf.measure(model, batch)")
     if tokens > longest:
         raise ValueError(f"--tokens {tokens} is more than {name} takes: {longest}")
     folder = Path(name) if Path(name).is_dir() else None
     tokenizer = None if random else inputs.tokenizer_of(model, folder)
     if tokenizer is None or (text is None and isinstance(tokenizer, inputs.Bytes)):
         if text is not None:
-            raise ValueError(f"{name} brings no tokenizer and its vocabulary is too small for bytes: use --random")
+            raise ValueError(f"{name} brings no tokenizer (tokenizer.json, vocab.txt or vocab.json): use --random")
         return inputs.random_tokens(config, batch, tokens, seed)
     if text is not None:
         return inputs.from_text(tokenizer, inputs.read_text(text), str(text), batch, tokens)
@@ -143,7 +147,7 @@ def measure_heads(
             model = families.build(base.with_heads(count, keep))
             chosen = chosen or choose_inputs(model, name, seed=seed, **choice)
             layers = measure(model, chosen.batch).summaries()
-            medians = torch.tensor([layer["kappa"]["median"] for layer in layers])
+            medians = [layer["kappa"]["median"] for layer in layers]
             first = layers[0]
             rows.append(
                 {
@@ -152,9 +156,9 @@ def measure_heads(
                     "head_dim": first["head_dim"],
                     "tokens": first["tokens"],
                     "columns": first["columns"],
-                    "kappa": medians.quantile(0.5).item(),
-                    "lowest_layer": medians.min().item(),
-                    "highest_layer": medians.max().item(),
+                    "kappa": quantiles(medians, [0.5])[0],
+                    "lowest_layer": min(medians),
+                    "highest_layer": max(medians),
                     "mean_over_layers": sum(layer["kappa"]["mean"] for layer in layers) / len(layers),
                     "gaussian": math.exp(theory.expected_log_kappa(first["tokens"], first["columns"])),
                 }

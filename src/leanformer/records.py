@@ -4,7 +4,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,13 @@ def number(value: Any) -> float:
     return float(value)
 
 
+def quantiles(values: Sequence[float] | torch.Tensor, shares: Sequence[float]) -> list[float]:
+    """Quantiles between values, or of values where some are infinite and there is no between."""
+    numbers = torch.as_tensor(values, dtype=torch.float64)
+    method = "nearest" if numbers.isinf().any() else "linear"
+    return torch.quantile(numbers, torch.tensor(shares, dtype=torch.float64), interpolation=method).tolist()
+
+
 def write_json(path: Path, record: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(plain(record), indent=2, allow_nan=False) + "\n", encoding="utf-8")
@@ -44,12 +51,14 @@ def circumstances() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree, if the package runs from one."""
-    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    """The commit of the source tree, if the package runs from its own."""
+    here = Path(__file__).parent
+    git = ["git", "-C", str(here), "rev-parse", "--show-toplevel", "--short", "HEAD"]
     try:
-        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
-    except (OSError, subprocess.CalledProcessError):
+        top, commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.split()  # noqa: S603
+    except (OSError, ValueError, subprocess.CalledProcessError):
         return None
+    return commit if (Path(top) / "src" / "leanformer").resolve() == here.resolve() else None
 
 
 def _processor() -> str:

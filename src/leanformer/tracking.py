@@ -1,25 +1,27 @@
 """κ along a training run: on a fixed batch, at chosen steps, without a trace in the training itself.
 
 `track` finds out by itself when the optimizer steps and, if no batch is given, keeps the first one that the model sees.
-`TrainerCallback` and `LightningCallback` do the same for the Hugging Face Trainer and for Lightning. May import probe.
+`callbacks.py` does the same for the Hugging Face Trainer and for Lightning. May import probe.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from leanformer.probe import Rule, measure, unwrap
-from leanformer.records import plain
+from leanformer.probing import Call, Rule, measure, unwrap
+from leanformer.records import plain, quantiles
 
 
 class Tracker:
@@ -51,15 +53,16 @@ class Tracker:
             layers = self._measure(self.model, self.batch).summaries()
         finally:
             self._measuring = False
-        means = torch.tensor([layer["kappa"]["mean"] for layer in layers], dtype=torch.float64)
-        medians = torch.tensor([layer["kappa"]["median"] for layer in layers], dtype=torch.float64)
         record = {
             "step": self.step,
             **labels,
-            "mean_over_layers": means.mean().item(),  # the protocol of the paper's Fig. 2
-            "median_over_layers": medians.quantile(0.5).item(),
+            "mean_over_layers": fmean(layer["kappa"]["mean"] for layer in layers),  # the protocol of the paper's Fig. 2
+            "median_over_layers": quantiles([layer["kappa"]["median"] for layer in layers], [0.5])[0],
             "layers": layers,
         }
+        return self._keep(record)
+
+    def _keep(self, record: dict[str, Any]) -> dict[str, Any]:
         self.records.append(record)
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,17 +73,22 @@ class Tracker:
     def keep_batch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Take a copy of the first inputs that the model sees as the fixed batch, and record step 0."""
         if self.batch is None and not self._measuring:
-            if args and kwargs:
-                raise ValueError(
-                    "the model is called with positional and keyword arguments: give track a batch of its own"
-                )
-            self.batch = _copied(dict(kwargs)) if kwargs else _copied(tuple(args))
-            self.record()
+            optional = _optional(self.model)
+            wanted = {key: value for key, value in kwargs.items() if key not in LABELS or key not in optional}
+            self.batch = Call(_copied(args), _copied(wanted))
+            self._try()
 
     def count_step(self) -> None:
         self.step += 1
         if self.step % self.every == 0 and self.batch is not None:
+            self._try()
+
+    def _try(self) -> None:
+        """Measure without standing in the training's way: what cannot be measured is recorded as such."""
+        try:
             self.record()
+        except ValueError as error:
+            self._keep({"step": self.step, "error": str(error)})
 
 
 @contextmanager
@@ -112,8 +120,12 @@ def track(
     tracker = Tracker(model, batch, every, path, projections)
     mine = {id(parameter) for parameter in tracker.model.parameters()}
 
+    first: list[Optimizer] = []  # where several optimizers share the model, a step of the first is a step
+
     def stepped(optimizer: Optimizer, *_: Any) -> None:
-        if any(id(parameter) in mine for group in optimizer.param_groups for parameter in group["params"]):
+        if not first and any(id(p) in mine for group in optimizer.param_groups for p in group["params"]):
+            first.append(optimizer)
+        if first and optimizer is first[0]:
             tracker.count_step()
 
     with contextlib.ExitStack() as stack:
@@ -128,12 +140,20 @@ def track(
         yield tracker
 
 
+LABELS = ("labels", "label", "targets")
+"""Arguments that are left out where the model can do without: the loss is not measured."""
+
+
+def _optional(model: nn.Module) -> set[str]:
+    parameters = inspect.signature(model.forward).parameters.values()
+    return {parameter.name for parameter in parameters if parameter.default is not parameter.empty}
+
+
 def _copied(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, Mapping):
-        labels = ("labels", "label", "targets")  # the loss is not measured
-        return {key: _copied(item) for key, item in value.items() if key not in labels}
+        return {key: _copied(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return tuple(_copied(item) for item in value)
     return value

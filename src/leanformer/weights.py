@@ -5,12 +5,13 @@ import families.
 """
 
 import json
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -55,6 +56,7 @@ def from_pretrained(folder: str | Path, device: torch.device | str = "cpu") -> n
     if "model_type" in config:
         from leanformer.families._huggingface import model_from_folder
 
+        families.register()
         return model_from_folder(folder).to(device).eval()
     model = families.build(read_folder(folder), device)
     load_weights(model, folder)
@@ -66,11 +68,12 @@ def read_folder(folder: Path) -> Architecture:
     config = _read_config(folder)
     if isinstance(config.get("architecture"), dict):
         return Architecture.from_dict(config["architecture"])
-    if "model_args" in config:
+    if "description" in config.get("model_args", {}):
         return Architecture.from_dict(config["model_args"]["description"])
     if "model_type" in config:
         from leanformer.families._huggingface import empty_model_from_folder
 
+        families.register()
         return families.describe(empty_model_from_folder(folder))
     raise ValueError(f"{folder / 'config.json'} describes no model that leanformer knows")
 
@@ -104,7 +107,11 @@ def _explain(
     unknown: list[str],
 ) -> str:
     lines = [f"{source} does not fit this model:"]
-    ours = families.describe(model)
+    try:
+        ours = families.describe(model)
+    except ValueError:  # of no known family: the tensors must speak for themselves
+        tensors_off = [*wrong, *missing, *unknown]
+        return "\n".join([*lines, f"  {len(tensors_off)} tensors differ, such as {', '.join(tensors_off[:5])}"])
     if saved is not None and (differences := ours.differences(saved)):
         lines += [
             f"  {difference}".replace(" here", " in the model").replace(" there", " in the checkpoint")
@@ -141,13 +148,22 @@ def _read_tensors(source: Path) -> tuple[dict[str, torch.Tensor], Architecture |
     if not source.is_file():
         raise ValueError(f"there is no checkpoint at {source}")
     if source.suffix == ".safetensors":
-        with safe_open(source, framework="pt") as file:
-            described = (file.metadata() or {}).get("architecture")
-        return load_file(source), Architecture.from_json(described) if described else None
-    state = torch.load(source, map_location="cpu", weights_only=True)
+        try:
+            with safe_open(source, framework="pt") as file:
+                described = (file.metadata() or {}).get("architecture")
+            return load_file(source), Architecture.from_json(described) if described else None
+        except SafetensorError as error:
+            raise ValueError(f"{source} is no safetensors file: {error}") from error
+    try:
+        state = torch.load(source, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, KeyError, EOFError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{source} is no checkpoint that loads with weights_only: {reason}") from error
     for key in ("state_dict", "model", "model_state_dict"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
+    if not isinstance(state, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
+        raise ValueError(f"{source} holds no state dict of tensors")
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}, None
 
 

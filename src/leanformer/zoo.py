@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from leanformer import families
-from leanformer.architecture import Architecture, Keep
+from leanformer.architecture import REGIMES, Architecture, Keep
 from leanformer.families._timm import register_entry_point
 from leanformer.paper.ledger import LEAN_MODELS
 from leanformer.weights import TIMM_NAME, load_weights, read_folder
@@ -35,9 +35,13 @@ def architecture_of(
         row = LEAN_MODELS[name]
         architecture = row.design(families.read(row.base, **options))
     elif Path(name).is_dir():
-        architecture = read_folder(Path(name)).with_options(**options)
+        architecture = read_folder(Path(name))
+        families.family(architecture.family).refuse(options)
+        architecture = architecture.with_options(**options)
     else:
         architecture = families.read(name, **options)
+    if keep not in REGIMES:
+        raise ValueError(f"keep must be 'head_dim' (regime fixed) or 'width' (regime split), got {keep!r}")
     if width is not None:
         architecture = architecture.with_width(width)
     if head_dim is not None and heads is not None and keep == "width":
@@ -95,8 +99,7 @@ def create(
 
 def register() -> None:
     """Put the lean image models into timm's registry and the language models into transformers' Auto classes."""
-    for key in families.ROOMS:
-        families.family(key).register()
+    families.register()
     for name, row in LEAN_MODELS.items():
         if row.vision:
             register_entry_point(name, _entry_point(name), module=__name__)
@@ -106,9 +109,9 @@ def register() -> None:
 def _entry_point(name: str) -> Callable[..., nn.Module]:
     def entry_point(pretrained: bool = False, **options: Any) -> nn.Module:
         if pretrained:
-            raise ValueError(
-                f"there are no pretrained weights of {name}: train it, then load them with leanformer.load_weights"
-            )
+            raise ValueError(f"there are no pretrained weights of {name}: train it, then use lf.load_weights")
+        if options.pop("features_only", False):
+            raise ValueError(f"{name} has no features_only form; forward_intermediates gives intermediate layers")
         return create(name, **_without_timm_settings(options))
 
     return entry_point

@@ -1,8 +1,7 @@
-"""One file per architecture family: read an architecture off a known name, build any variant, say where its attention
-is.
+"""One file per architecture family: read an architecture off a known name, build any variant, find its attention.
 
-timm and transformers are imported in these rooms only, and each room only when a name or a module asks for it. To add a
-family, write its file by the shape of its neighbours and add a line to `ROOMS`.
+Models of timm and transformers are imported in these rooms only, each only when a name or a module asks for it. To add
+a family, write its file by the shape of its neighbours and add a line to `ROOMS`.
 """
 
 import difflib
@@ -52,6 +51,7 @@ __all__ = [
     "of",
     "only_upstream_knows",
     "read",
+    "register",
 ]
 
 
@@ -62,6 +62,13 @@ def family(key: str) -> Family:
         raise ValueError(f"unknown family {key!r}; there are {', '.join(ROOMS)}")
     module, _, name = ROOMS[key].partition(".")
     return getattr(importlib.import_module(f"{__name__}.{module}"), name)()
+
+
+@functools.cache
+def register() -> None:
+    """Make every family's classes known to the library that they extend."""
+    for key in ROOMS:
+        family(key).register()
 
 
 def names() -> dict[str, list[str]]:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import torch
+import transformers
+from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -29,7 +31,7 @@ from transformers import (
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.families.base import Attention, Family, Part, reject
+from leanformer.families.base import Attention, Family, Part
 
 
 class HuggingFaceFamily(Family):
@@ -46,14 +48,12 @@ class HuggingFaceFamily(Family):
     """Our class for each of transformers' Auto classes."""
     kernels_by_config: ClassVar[bool] = True
     """Whether `attn_implementation` chooses the attention kernel."""
-    reserved: ClassVar[dict[str, str]] = {}
-    """Config fields that the stages say, and our word for each."""
 
     def names(self) -> Sequence[str]:
         return list(self.catalogue)
 
     def read(self, name: str, **options: Any) -> Architecture:
-        reject(options, self.reserved)
+        self.refuse(options)
         check_fields(self.config_class(), options)
         stages, _ = self.catalogue[name]
         return Architecture(family=self.key, name=name, stages=stages, options=options)
@@ -67,7 +67,10 @@ class HuggingFaceFamily(Family):
     def config(self, architecture: Architecture) -> PreTrainedConfig:
         """The whole configuration of a model."""
         _, fields = self.catalogue.get(architecture.name, ((), {}))
-        return self.config_class(architecture=architecture.to_dict(), **{**fields, **architecture.options})
+        try:
+            return self.config_class(architecture=architecture.to_dict(), **{**fields, **architecture.options})
+        except StrictDataclassError as error:
+            raise ValueError(" ".join(str(error).split())) from error
 
     def assemble(self, architecture: Architecture) -> nn.Module:
         return self.model_class(self.config(architecture))
@@ -91,7 +94,10 @@ class HuggingFaceFamily(Family):
         if getattr(config, "architecture", None) is None:  # upstream's own model
             return self.names()[0], config_options(config, exclude=tuple(self.reserved))
         described = Architecture.from_dict(config.architecture)
-        return described.name, dict(described.options)
+        options = dict(described.options)
+        if self.config(described).vocab_size != config.vocab_size:  # resized since
+            options["vocab_size"] = config.vocab_size
+        return described.name, options
 
     def example_inputs(self, architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:
         config = cast(Any, self.config(architecture))
@@ -122,6 +128,13 @@ class ArchitectureConfig(PreTrainedConfig):
 
 class OwnFamily(HuggingFaceFamily):
     """A family whose modules are ours: `blocks` of `attn` and `mlp`."""
+
+    reserved = {
+        "architecture": "depth, heads",
+        "hidden_size": "width",
+        "num_hidden_layers": "depth",
+        "num_attention_heads": "heads",
+    }
 
     def parts(self, model: nn.Module) -> list[Part]:
         prefix, holder = (
@@ -162,9 +175,18 @@ def empty_model_from_folder(folder: Path) -> PreTrainedModel:
         return _auto_class(config).from_config(config)
 
 
+class _WithConfig:
+    """A model class of transformers' own, to be called as an Auto class is."""
+
+    def __init__(self, model_class: type[PreTrainedModel]) -> None:
+        self.from_pretrained, self.from_config = model_class.from_pretrained, model_class._from_config
+
+
 def _auto_class(config: PreTrainedConfig) -> Any:
     """The Auto class for the kind of model that a config was saved with."""
     saved = (config.architectures or [""])[0]
+    if type(config).__module__.startswith("transformers.") and hasattr(transformers, saved):
+        return _WithConfig(getattr(transformers, saved))
     for ending, auto_class in (
         ("ForSequenceClassification", AutoModelForSequenceClassification),
         ("ForMaskedLM", AutoModelForMaskedLM),
@@ -300,6 +322,12 @@ def without_packing() -> Iterator[None]:
         masking_utils.find_packed_sequence_indices = original
 
 
+def _eager(module: nn.Module) -> Callable[..., Any]:
+    """The explicit attention that a module's file, or its parent class's, brings along."""
+    homes = [cast(Any, sys.modules.get(cls.__module__)) for cls in type(module).__mro__]
+    return next(home.eager_attention_forward for home in homes if hasattr(home, "eager_attention_forward"))
+
+
 @contextmanager
 def attention_interface(see: Callable[[nn.Module, torch.Tensor], None]) -> Iterator[None]:
     """Wrap transformers' attention functions so that each shows the heads it returns; all as before afterwards."""
@@ -307,8 +335,7 @@ def attention_interface(see: Callable[[nn.Module, torch.Tensor], None]) -> Itera
 
     def showing(function: Callable[..., Any] | None) -> Callable[..., Any]:
         def attend(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            attention = function or sys.modules[type(module).__module__].eager_attention_forward  # type: ignore[attr-defined]
-            output = attention(module, *args, **kwargs)
+            output = (function or _eager(module))(module, *args, **kwargs)
             see(module, output[0])
             return output
 

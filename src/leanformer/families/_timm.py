@@ -24,7 +24,7 @@ from timm.models import register_model
 from torch import nn
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.families.base import Attention, Family, Part, reject
+from leanformer.families.base import Attention, Family, Part
 
 PROJECTIONS = {"qkv": 3, "qk": 2, "kv": 2, "q": 1, "k": 1, "v": 1}
 """Names of timm's input projections, and how many of query, key and value each computes."""
@@ -40,8 +40,6 @@ class TimmFamily(Family):
     model_class: ClassVar[type[nn.Module]]
     not_resizable: ClassVar[tuple[str, ...]] = ()
     """Patterns of names whose layers are of another make; `read` says of which."""
-    reserved: ClassVar[dict[str, str]]
-    """timm's arguments that the stages say, and our word for each."""
     own_options: ClassVar[tuple[str, ...]] = ()
     """Options of ours that timm does not know."""
 
@@ -73,17 +71,24 @@ class TimmFamily(Family):
         return any(name in timm.list_models(module=module) for module in self.modules)
 
     def read(self, name: str, **options: Any) -> Architecture:
-        reject(options, self.reserved)
+        self.refuse(options)
         return self.describe(upstream(name, **self.timm_options(options))).with_options(**options)
 
     def owns(self, model: nn.Module) -> bool:
         return isinstance(model, self.model_class)
 
     def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
-        architecture = getattr(model, "architecture", None)
+        architecture, settings = getattr(model, "architecture", None), getattr(model, "pretrained_cfg", None) or {}
         if isinstance(architecture, Architecture):
-            return architecture.name, dict(architecture.options)
-        return model.pretrained_cfg["architecture"], {}  # type: ignore[index, return-value]
+            name, options = architecture.name, dict(architecture.options)
+        elif "architecture" in settings:
+            name, options = settings["architecture"], {}
+        else:
+            raise ValueError(f"this {type(model).__name__} was not made by a name: timm.create_model gives it one")
+        for option, usual in (("num_classes", 1000), ("in_chans", 3)):  # a head may have been replaced since
+            if (value := getattr(model, option, usual)) != options.get(option, settings.get(option, usual)):
+                options[option] = value
+        return name, options
 
     def assemble(self, architecture: Architecture) -> nn.Module:
         model = self.construct(architecture)
@@ -122,7 +127,10 @@ class TimmFamily(Family):
     def class_heads(self, architecture: Architecture) -> int:
         """Heads of the class attention: they split the width and do not follow the stages."""
         default = next(part for part in upstream_parts(self, architecture.name) if part.kind == "class")
-        return int(architecture.options.get("class_heads", default.attention.num_heads))  # type: ignore[arg-type]
+        heads = int(architecture.options.get("class_heads", default.attention.num_heads))  # type: ignore[arg-type]
+        if heads < 1:
+            raise ValueError(f"class_heads must be at least 1, got {heads}")
+        return heads
 
     def shape(self, part: Part) -> Stage:
         attention, heads = part.attention, cast(int, part.attention.num_heads)
@@ -201,6 +209,8 @@ def set_heads(attention: nn.Module, heads: int, head_dim: int, initialise: Initi
 
 
 def set_mlp(mlp: nn.Module, mlp_dim: int, initialise: Initialise) -> None:
+    if not isinstance(getattr(mlp, "norm", nn.Identity()), nn.Identity):
+        raise ValueError("mlp_dim: an MLP with a norm inside cannot be resized")
     set_linear(mlp, "fc1", lambda name, module: initialise(f"mlp.{name}", module), out_features=mlp_dim)
     set_linear(mlp, "fc2", lambda name, module: initialise(f"mlp.{name}", module), in_features=mlp_dim)
 

@@ -5,7 +5,7 @@ May import `leanformer.architecture`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -59,7 +59,7 @@ class Part:
 
 
 class Family(ABC):
-    """One architecture family. Instances hold no state; `leanformer.families.FAMILIES` lists them."""
+    """One architecture family. Instances hold no state; `leanformer.families.ROOMS` lists them."""
 
     key: ClassVar[str]
     """The word in `Architecture.family`."""
@@ -102,6 +102,19 @@ class Family(ABC):
     def example_inputs(self, architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:
         """Random inputs of the right shape, by the name of the module's argument."""
 
+    reserved: ClassVar[Mapping[str, str]] = {}
+    """Upstream's settings that the stages say, and our word for each; an empty word where there is none."""
+
+    def refuse(self, options: Mapping[str, Any]) -> None:
+        """Options that would contradict the stages, or load what cannot be loaded, are refused by name."""
+        for option, value in options.items():
+            if option == "pretrained":
+                raise ValueError("pretrained is no option: build the model, then lf.load_weights(model, checkpoint)")
+            if option in self.reserved and (word := self.reserved[option]):
+                raise ValueError(f"{option} is said by the architecture: give {word}= instead of {option}={value!r}")
+            if option in self.reserved:
+                raise ValueError(f"{option} is not supported by the family {self.key}")
+
     def known(self, name: str) -> bool:
         """Whether `read` takes this name."""
         return name in self.names()
@@ -143,21 +156,24 @@ class Family(ABC):
     def describe(self, model: nn.Module) -> Architecture:
         """Read the architecture back off a module: stages from its layers, the rest from its record."""
         name, options = self.record(model)
+        return Architecture(family=self.key, name=name, stages=self.stages(model), options=options)
+
+    def stages(self, model: nn.Module) -> tuple[Stage, ...]:
+        """A module's stages, read off its layers."""
         parts = [part for part in self.parts(model) if part.follows_stage]
         layers = {part.layer: (part.stage, self.shape(part)) for part in reversed(parts)}
         stages: list[Stage] = []
         for index in range(1 + max(part.stage for part in parts)):
             shapes = [shape for _, (stage, shape) in sorted(layers.items()) if stage == index]
-            runs = Architecture(family=self.key, name=name, stages=tuple(shapes)).merged().stages
+            runs = Architecture(family=self.key, name="", stages=tuple(shapes)).merged().stages
             if self.stage_count is not None and len(runs) > 1:
                 raise ValueError(f"stage {index + 1} of this {self.key} model has layers of different shapes: {runs}")
             stages.extend(runs)
-        return Architecture(family=self.key, name=name, stages=tuple(stages), options=options)
+        return tuple(stages)
 
     def attention_blocks(self, model: nn.Module) -> list[AttentionBlock]:
         """Where the module's heads are concatenated, layer by layer."""
-        stages = self.describe(model).stages
-        stage_of = [index for index, stage in enumerate(stages) for _ in range(stage.depth)]
+        stage_of = [index for index, stage in enumerate(self.stages(model)) for _ in range(stage.depth)]
         blocks = []
         for part in self.parts(model):
             shape = self.shape(part)
@@ -173,12 +189,3 @@ class Family(ABC):
                 )
             )
         return blocks
-
-
-def reject(options: dict[str, Any], said_by_stage: dict[str, str]) -> None:
-    """Options that would contradict the stages are refused with the word to use instead."""
-    for option, word in said_by_stage.items():
-        if option in options:
-            raise ValueError(
-                f"{option} is said by the architecture: give {word}= instead of {option}={options[option]!r}"
-            )

@@ -94,6 +94,7 @@ class Bert(HuggingFaceFamily):
         "num_hidden_layers": "depth",
         "num_attention_heads": "heads",
         "intermediate_size": "mlp_dim",
+        "add_cross_attention": "",
     }
 
     def parts(self, model: nn.Module) -> list[Part]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 from typing import Any, cast
 
-import torch
 from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig
@@ -19,21 +18,9 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from leanformer.architecture import Architecture, Stage
 from leanformer.families._huggingface import HuggingFaceFamily, check_fields, config_options
-from leanformer.families.base import Part, reject
+from leanformer.families.base import Part
 
-WELL_KNOWN = (
-    "llama",
-    "qwen3",
-    "mistral",
-    "ministral",
-    "gemma",
-    "gemma2",
-    "gemma3_text",
-    "helium",
-    "glm",
-    "arcee",
-    "seed_oss",
-)
+WELL_KNOWN = ("llama", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "helium", "glm", "arcee", "seed_oss")
 DERIVED = ("layer_types",)
 """Config fields that upstream works out from the depth when they are left out."""
 
@@ -62,14 +49,10 @@ class Decoder(HuggingFaceFamily):
     def known(self, name: str) -> bool:
         if name in WELL_KNOWN:
             return True
-        return (
-            name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-            and name in CONFIG_MAPPING
-            and carries_head_dim(default_config(name))
-        )
+        return name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and name in CONFIG_MAPPING and is_plain(name)
 
     def read(self, name: str, **options: Any) -> Architecture:
-        reject(options, self.reserved)
+        self.refuse(options)
         config = default_config(name)
         check_fields(config, {key: value for key, value in options.items() if key != "kv_groups"})
         stage = Stage(
@@ -106,7 +89,9 @@ class Decoder(HuggingFaceFamily):
                 f"stages: a Hugging Face decoder has layers of one shape, got {len(architecture.stages)} stages"
             )
         stage = architecture.stages[0]
-        groups = architecture.options.get("kv_groups") or kv_groups(default_config(architecture.name))
+        groups = architecture.options.get("kv_groups", kv_groups(default_config(architecture.name)))
+        if groups < 1:
+            raise ValueError(f"kv_groups must be at least 1, got {groups}")
         if stage.heads % groups:
             raise ValueError(
                 f"heads={stage.heads} must be a multiple of kv_groups={groups}: that many query heads share one key"
@@ -145,7 +130,7 @@ class Decoder(HuggingFaceFamily):
 
     def shape(self, part: Part) -> Stage:
         attention, mlp = cast(Any, part.attention), cast(Any, part.mlp)
-        if not hasattr(mlp, "down_proj") or not hasattr(attention, "o_proj"):
+        if not (hasattr(mlp, "down_proj") and hasattr(attention, "o_proj") and hasattr(attention, "head_dim")):
             raise ValueError(
                 f"name: a layer of {type(attention).__name__} and {type(mlp).__name__} is not a plain decoder layer"
             )
@@ -160,9 +145,18 @@ class Decoder(HuggingFaceFamily):
     def projection(self, part: Part) -> str:
         return f"{part.path}.o_proj"
 
-    def example_inputs(self, architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:
-        config = cast(Any, self.config(architecture))
-        return {"input_ids": torch.randint(config.vocab_size, (batch, min(config.max_position_embeddings, 128)))}
+
+@functools.cache
+def is_plain(model_type: str) -> bool:
+    """Whether a model type's layers are what its config's sizes say: no experts, no latent heads, nothing hybrid."""
+    family = Decoder()
+    try:
+        if not carries_head_dim(default_config(model_type)):
+            return False
+        asked = family.read(model_type).with_depth(1)
+        return family.describe(family.build(asked, device="meta")).stages == asked.stages
+    except Exception:
+        return False
 
 
 def carries_head_dim(config: PreTrainedConfig) -> bool:

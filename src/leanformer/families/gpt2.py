@@ -105,7 +105,10 @@ class GPT2(HuggingFaceFamily):
         "n_layer": "depth",
         "n_head": "heads",
         "n_inner": "mlp_dim",
-        "add_cross_attention": "no",
+        "hidden_size": "width",
+        "num_hidden_layers": "depth",
+        "num_attention_heads": "heads",
+        "add_cross_attention": "",
     }
 
     def parts(self, model: nn.Module) -> list[Part]:

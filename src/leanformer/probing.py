@@ -20,6 +20,7 @@ from torch import nn
 from leanformer import families
 from leanformer.conditioning import Conditioning, conditioning
 from leanformer.families.base import Kind
+from leanformer.records import quantiles
 
 Rule = str | Sequence[str] | Callable[[str, nn.Module], bool]
 """Which modules are output projections: name patterns such as "*.attention.out", or a function of name and module."""
@@ -52,15 +53,13 @@ class Layer:
     @property
     def values(self) -> Conditioning:
         """The numbers of every matrix seen: one per sample, or per window where attention is windowed."""
-        return Conditioning(
-            *(torch.cat([getattr(part, item.name) for part in self.parts]) for item in fields(Conditioning))
-        )
+        return _concatenated(self.parts)
 
     def summary(self) -> dict[str, Any]:
         """Plain numbers: κ is heavy-tailed, so the median and quartiles stand beside mean and maximum."""
         values = self.values
         kappa = values.kappa
-        low, median, high = torch.quantile(kappa, torch.tensor([0.25, 0.5, 0.75], dtype=kappa.dtype)).tolist()
+        low, median, high = quantiles(kappa, [0.25, 0.5, 0.75])
         return {
             "name": self.name,
             "kind": self.target.kind,
@@ -83,11 +82,17 @@ class Layer:
         }
 
 
+def _concatenated(parts: Sequence[Conditioning], order: torch.Tensor | None = None) -> Conditioning:
+    joined = (torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Conditioning))
+    return Conditioning(*(values if order is None else values[order] for values in joined))
+
+
 class Probe:
     """What the probe has seen so far; see `probe`."""
 
     def __init__(self, mask: torch.Tensor | None = None) -> None:
-        self._mask = mask
+        self._mask = None if mask is None else mask.bool()
+        self.mask_fits = mask is None
         self._layers: dict[str, Layer] = {}
 
     @property
@@ -107,24 +112,31 @@ class Probe:
             block = block[None]
         elif block.ndim == 4:  # an image: rows and columns are tokens
             block = block.flatten(1, 2)
+        if block.shape[-2] == 1:  # one row, as in pooling or step-by-step generation: κ is 1 whatever it holds
+            return
         layer = self._layers.get(target.name)
         if layer is None:
             layer = Layer(target, tokens=block.shape[-2], columns=block.shape[-1], dtype=block.dtype)
             self._layers[target.name] = layer
-        layer.parts += [conditioning(part, name=target.name).flatten() for part in self._without_padding(block)]
+        layer.parts.append(self._without_padding(block, target.name))
 
-    def _without_padding(self, block: torch.Tensor) -> Iterator[torch.Tensor]:
-        """The block's samples grouped by their number of true tokens, padding rows left out."""
+    def _without_padding(self, block: torch.Tensor, name: str) -> Conditioning:
+        """The block's numbers, sample by sample, rows of padding left out."""
         mask = self._mask
         if mask is None or mask.shape != block.shape[:2]:
-            yield block
-            return
+            return conditioning(block, name).flatten()
+        self.mask_fits = True
         mask = mask.to(block.device)
         lengths = mask.sum(dim=1)
-        for length in lengths.unique().tolist():
-            if length:
-                chosen = lengths == length
-                yield block[chosen][mask[chosen]].reshape(int(chosen.sum()), length, -1)
+        places, parts = [], []
+        for length in [length for length in lengths.unique().tolist() if length > 1]:
+            chosen = lengths == length
+            places.append(chosen.nonzero().flatten())
+            parts.append(conditioning(block[chosen][mask[chosen]].reshape(-1, length, block.shape[-1]), name))
+        if not parts:
+            raise ValueError(f"{name}: the mask leaves no sample with more than one token")
+        order = torch.cat(places).argsort().cpu()
+        return _concatenated(parts, order)
 
 
 @contextmanager
@@ -136,14 +148,15 @@ def probe(model: nn.Module, projections: Rule | None = None, mask: torch.Tensor 
     >>> p.layers[0].values.kappa  # one κ per sample
 
     Finds the attention of leanformer's families, timm models, Hugging Face models, `nn.MultiheadAttention` and
-    `nn.TransformerEncoder`. Fused attention stays on; PyTorch's encoder fast path, which calls no module at all, is off
-    inside. Nothing else about the model changes, and all hooks are gone afterwards, also after an exception.
+    `nn.TransformerEncoder`. Fused attention stays on. PyTorch's encoder fast path, which calls no module at all, is off
+    inside, and with it the fast path's zeros in rows of padding; compiled models run uncompiled. All hooks are gone
+    afterwards, also after an exception.
 
     Args:
         model: any module, also wrapped by `torch.compile` or DDP.
         projections: for a model of your own, its output projections: name patterns, or a function of name and module.
             Their input is the block.
-        mask: True on true tokens, (batch, tokens): rows of padding are left out.
+        mask: True or 1 on true tokens, (batch, tokens): rows of padding are left out.
     """
     model = unwrap(model)
     seen = Probe(mask)
@@ -152,36 +165,55 @@ def probe(model: nn.Module, projections: Rule | None = None, mask: torch.Tensor 
         watched = _watch(stack, model, projections, seen.see)
         stack.callback(torch.backends.mha.set_fastpath_enabled, fastpath)
         torch.backends.mha.set_fastpath_enabled(False)
+        stack.enter_context(torch.compiler.set_stance("force_eager"))  # compiled code would not see the hooks
         yield seen
+        if not seen.mask_fits:
+            shape = tuple(cast(torch.Tensor, mask).shape)
+            raise ValueError(f"the mask of shape {shape} fits no block: it must be (batch, tokens)")
         if not seen.layers:
             raise ValueError(_nothing_seen(model, watched, projections))
 
 
 @torch.no_grad()
 def measure(model: nn.Module, batch: Any, projections: Rule | None = None, mask: torch.Tensor | None = None) -> Probe:
-    """κ of every attention block of a model on one batch, in evaluation mode and float32.
+    """κ of every attention block of a model on one batch, in evaluation mode and without autocast.
 
     The model is left as it was: its modes, gradients and buffers, and the state of every random generator.
 
     Args:
         model: any module that `probe` understands.
-        batch: what the model takes: a tensor, a tuple of arguments, or a mapping of keyword arguments.
+        batch: what the model takes: a tensor, a tuple of arguments, a mapping of keyword arguments, or a `Call`.
         projections, mask: as for `probe`. A batch with an `attention_mask` needs no mask of its own.
     """
     model = unwrap(model)
-    if mask is None and isinstance(batch, Mapping) and isinstance(batch.get("attention_mask"), torch.Tensor):
-        mask = batch["attention_mask"].bool()
+    call = Call.of(batch)
+    given = call.kwargs.get("attention_mask")
+    if mask is None and isinstance(given, torch.Tensor) and given.ndim == 2:
+        mask = given
     with undisturbed(model), probe(model, projections, mask) as seen:
-        if isinstance(batch, Mapping):
-            model(**batch)
-        else:
-            model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
+        model(*call.args, **call.kwargs)
     return seen
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call of a model."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, batch: Any) -> Call:
+        if isinstance(batch, Call):
+            return batch
+        if isinstance(batch, Mapping):
+            return cls(kwargs=batch)
+        return cls(args=tuple(batch) if isinstance(batch, (tuple, list)) else (batch,))
 
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode and float32 inside; afterwards every module's mode and every random generator is as before."""
+    """Evaluation mode and no autocast inside; every module's mode and random generator as before afterwards."""
     modes = {module: module.training for module in model.modules()}
     devices = sorted({p.device.index or 0 for p in model.parameters() if p.device.type == "cuda"})
     with torch.random.fork_rng(devices), contextlib.ExitStack() as stack:
@@ -218,19 +250,27 @@ def _watch(stack: contextlib.ExitStack, model: nn.Module, projections: Rule | No
         for name, module in chosen:
             _watch_input(stack, module, Target(name, "self"), see)
         return len(chosen)
-    try:
-        blocks = families.attention_blocks(model)
-    except ValueError:
-        return _watch_anything(stack, model, see)
-    for block in blocks:
-        target = Target(block.path, block.kind, block.heads, block.head_dim)
-        _watch_input(stack, model.get_submodule(block.projection), target, see)
-    return len(blocks)
-
-
-def _watch_anything(stack: contextlib.ExitStack, model: nn.Module, see: See) -> int:
-    """A model of no known family: recognise attention modules by what they are made of."""
     names = {module: name for name, module in model.named_modules()}
+    known, count = set(), 0
+    for module, name in names.items():  # models of known families, also inside a larger one
+        if module not in known and (blocks := _family_blocks(module)):
+            known.update(module.modules())
+            count += len(blocks)
+            for block in blocks:
+                target = Target(f"{name}.{block.path}" if name else block.path, block.kind, block.heads, block.head_dim)
+                _watch_input(stack, module.get_submodule(block.projection), target, see)
+    return count + _watch_anything(stack, {module: name for module, name in names.items() if module not in known}, see)
+
+
+def _family_blocks(module: nn.Module) -> list[families.AttentionBlock]:
+    try:
+        return families.attention_blocks(module) if next(module.children(), None) is not None else []
+    except ValueError:
+        return []
+
+
+def _watch_anything(stack: contextlib.ExitStack, names: Mapping[nn.Module, str], see: See) -> int:
+    """Modules of no known family: recognise attention by what it is made of."""
     count, through_interface = 0, set(names)
     for module, name in names.items():
         made_of = cast(Any, module)
@@ -244,7 +284,6 @@ def _watch_anything(stack: contextlib.ExitStack, model: nn.Module, see: See) -> 
             _watch_input(stack, made_of.proj, Target(name, _kind(module), made_of.num_heads, head_dim), see)
         elif isinstance(getattr(module, "all_head_size", None), int):  # Hugging Face before its attention interface
             target = Target(name, "self", made_of.num_attention_heads, made_of.attention_head_size)
-            through_interface.discard(module)
             inside = next((child for key, child in module.named_children() if key in PROJECTION_NAMES), None)
             if inside is not None:
                 _watch_input(stack, inside, target, see)
@@ -252,6 +291,7 @@ def _watch_anything(stack: contextlib.ExitStack, model: nn.Module, see: See) -> 
                 _watch_output(stack, module, target, see)
         else:
             continue
+        through_interface.discard(module)
         count += 1
     if any(isinstance(getattr(module, "config", None), families.hugging_face_config()) for module in names):
         watched = {module: names[module] for module in through_interface}
@@ -315,6 +355,7 @@ def _watch_multihead(stack: contextlib.ExitStack, module: nn.MultiheadAttention,
     stack.callback(restore)
     stack.callback(module.register_forward_pre_hook(before).remove)
     stack.callback(module.register_forward_hook(after).remove)
+    stack.callback(module.register_forward_hook(lambda *_: restore(), always_call=True).remove)
 
 
 def _nothing_seen(model: nn.Module, watched: int, projections: Rule | None) -> str:
