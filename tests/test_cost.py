@@ -96,10 +96,8 @@ def test_memory_adds_up() -> None:
     for optimizer, state in STATE_BYTES.items():
         setting = Setting(batch=256, optimizer=optimizer)
         cost = formula(design, setting).cost(design, setting)
-        assert cost.memory_bytes == cost.params.total * (4 + state) + cost.saved_bytes
-        exact = peak_memory(design, setting)
-        assert cost.memory_bytes <= exact * 1.001
-        assert cost.memory_bytes == pytest.approx(exact, rel=0.25)
+        assert cost.memory_bytes >= cost.params.total * (4 + state) + cost.saved_bytes
+        assert cost.memory_bytes == pytest.approx(peak_memory(design, setting), rel=0.1)
     small = Setting(batch=1)
     cost = formula(design, small).cost(design, small)
     assert cost.memory_bytes == cost.params.total * 16  # gradients outweigh the activations of one sample

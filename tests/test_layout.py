@@ -21,6 +21,8 @@ ALLOWED: dict[str, set[str]] = {
     "records": set(),
     "tracing": set(),
     "cost": {"architecture", "families", "tracing"},
+    "guards": {"architecture", "theory"},
+    "designs": {"architecture", "cost", "families", "guards", "records", "theory", "zoo"},
     "tracking": {"probing", "records"},
     "inputs": set(),
     "measurement": {"architecture", "families", "inputs", "probing", "records", "theory", "weights", "zoo"},

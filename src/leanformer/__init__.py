@@ -19,6 +19,7 @@ _HOMES = {
     "build": "families",
     "create": "zoo",
     "describe": "families",
+    "design": "designs",
     "from_pretrained": "weights",
     "lightning_callback": "callbacks",
     "load_weights": "weights",
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from leanformer.architecture import Stage as Stage
     from leanformer.callbacks import lightning_callback as lightning_callback
     from leanformer.callbacks import trainer_callback as trainer_callback
+    from leanformer.designs import design as design
     from leanformer.families import attention_blocks as attention_blocks
     from leanformer.families import build as build
     from leanformer.families import describe as describe

@@ -73,7 +73,7 @@ class Cost:
     saved_bytes: int
     """Activations alive between forward and backward, for the whole batch."""
     memory_bytes: int
-    """Parameters, optimizer states, and the larger of activations and gradients: the sweep's estimate of the peak."""
+    """The sweep's estimate of the peak: parameters, optimizer states, and the more of activations and gradients."""
 
 
 # The closed form
@@ -84,6 +84,8 @@ DESIGNS = ((2, 4, 8), (4, 4, 16), (2, 8, 8), (4, 8, 8), (2, 16, 8))
 
 BATCHES = (2, 3)
 """Batches at which the references are counted; a batch of 1 lets some copies be views."""
+LARGE_BATCHES = (64, 128)
+"""Batches at which a reference's peak is found: in small ones gradients outweigh activations."""
 
 
 def _attention_terms(heads: int, head_dim: int) -> tuple[int, ...]:
@@ -150,6 +152,8 @@ class Formula:
     """For the two `BATCHES`: a constant plus a slope times the batch, since some parts run once for all samples."""
     saved: tuple[Count, Count]
     """Likewise."""
+    transient: tuple[int, int]
+    """What a reference's peak has beyond its saved bytes, mostly the head's, for the two `LARGE_BATCHES`."""
 
     def parameters(self, architecture: Architecture) -> Parameters:
         kinds = self.params.stages if len(self.params.stages) > 1 else self.params.stages * len(architecture.stages)
@@ -171,11 +175,14 @@ class Formula:
     def cost(self, architecture: Architecture, setting: Setting) -> Cost:
         params, saved = self.parameters(architecture), self._at(setting.batch, self.saved, architecture)
         states = params.total * (4 + STATE_BYTES[setting.optimizer])
+        fewer, more = self.transient
+        slope = (more - fewer) / (LARGE_BATCHES[1] - LARGE_BATCHES[0])
+        transient = max(0, round(fewer + (setting.batch - LARGE_BATCHES[0]) * slope))
         return Cost(
             params=params,
             forward_macs=self._at(setting.batch, self.forward_macs, architecture),
             saved_bytes=saved,
-            memory_bytes=states + max(saved, 4 * params.total),
+            memory_bytes=states + max(saved + transient, 4 * params.total),
         )
 
     def _at(self, batch: int, counts: tuple[Count, Count], architecture: Architecture) -> int:
@@ -203,16 +210,17 @@ def _with(architecture: Architecture, shapes: Sequence[tuple[int, int, int]], un
 @functools.lru_cache(maxsize=256)
 def _formula(reference: Architecture, setting: Setting) -> Formula:
     family, stages = families.family(reference.family), len(reference.stages)
-    unit = int(reference.options.get("kv_groups", 0)) or getattr(family, "head_unit", lambda _: 1)(reference)
+    unit = family.head_unit(reference)
 
-    def counted(architecture: Architecture) -> list[_Sample]:
+    def counted(architecture: Architecture, batches: tuple[int, int] = BATCHES) -> list[_Sample]:
         model = family.build(architecture, device="meta").train()
         with family.configure(model, setting.attention, setting.checkpointing):
-            return [_sample(reference, model, setting, batch) for batch in BATCHES]
+            return [_sample(reference, model, setting, batch, batches is LARGE_BATCHES) for batch in batches]
 
     samples = [counted(_with(reference, [design] * stages, unit)) for design in DESIGNS]
     twice = replace(reference, stages=tuple(replace(stage, depth=2) for stage in reference.stages))
     deeper = counted(_with(twice, [DESIGNS[0]] * stages, unit))
+    larger = counted(_with(twice, [DESIGNS[0]] * stages, unit), LARGE_BATCHES)
     first = samples[0][0]
     outside = sum(first.params_outside.values())
     return Formula(
@@ -226,6 +234,7 @@ def _formula(reference: Architecture, setting: Setting) -> Formula:
             stages,
             [(s.saved, s.saved_total) for s in deeper],
         ),
+        transient=(larger[0].peak - larger[0].saved_total, larger[1].peak - larger[1].saved_total),
     )
 
 
@@ -295,6 +304,7 @@ class _Sample:
     macs_total: int
     saved: dict[Key, float]
     saved_total: int
+    peak: int
 
 
 def _fit(samples: Sequence[dict[Key, float]], stages: int, outside: float) -> Count:
@@ -305,7 +315,7 @@ def _fit(samples: Sequence[dict[Key, float]], stages: int, outside: float) -> Co
     return Count(tuple(map(polynomial, range(stages))), polynomial(-1), outside)
 
 
-def _sample(reference: Architecture, model: nn.Module, setting: Setting, batch: int) -> _Sample:
+def _sample(reference: Architecture, model: nn.Module, setting: Setting, batch: int, backward: bool) -> _Sample:
     """Count a reference model part by part."""
     family = families.family(reference.family)
     inputs = {name: t.to("meta") for name, t in family.example_inputs(reference, batch).items()}
@@ -323,7 +333,7 @@ def _sample(reference: Architecture, model: nn.Module, setting: Setting, batch: 
         for name, (word, module) in named.items():
             modules[name], keys[name] = module, (stage, word)
         handles.append(_note_tokens(model, family.projection(part), tokens, stage))
-    traced = trace(model, inputs, precision=setting.precision, parts=modules, backward=False)
+    traced = trace(model, inputs, precision=setting.precision, parts=modules, backward=backward)
     for handle in handles:
         handle.remove()
 
@@ -349,6 +359,7 @@ def _sample(reference: Architecture, model: nn.Module, setting: Setting, batch: 
         macs_total=traced.forward_macs,
         saved=by_key(traced.saved_by_part),
         saved_total=traced.saved_bytes,
+        peak=traced.peak_bytes,
     )
 
 

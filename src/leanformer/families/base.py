@@ -122,6 +122,10 @@ class Family(ABC):
     def register(self) -> None:
         """Make the family's classes known to the library they extend."""
 
+    def head_unit(self, architecture: Architecture) -> int:
+        """Heads come in multiples of this."""
+        return 1
+
     def mlp_modules(self, part: Part) -> list[nn.Module]:
         """The modules that make up the MLP behind an attention."""
         return [part.mlp] if part.mlp is not None else []

@@ -100,6 +100,9 @@ class Decoder(HuggingFaceFamily):
             raise ValueError(f"head_dim must be even for rotary positions, got {stage.head_dim}")
         self.config(architecture)
 
+    def head_unit(self, architecture: Architecture) -> int:
+        return int(architecture.options.get("kv_groups", kv_groups(default_config(architecture.name))))
+
     def assemble(self, architecture: Architecture) -> nn.Module:
         return AutoModelForCausalLM.from_config(self.config(architecture))
 
