@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import conditioning
+from benchmarks import conditioning, cost
 from leanformer.records import circumstances, write_json
 
 RESULTS = Path(__file__).parents[1] / "results" / "bench"
@@ -18,6 +18,9 @@ def main() -> None:
     console.print(*conditioning.tables(speeds, tracked))
     record = {"speed": speeds, "tracking": tracked, **circumstances(), "command": "make bench"}
     write_json(RESULTS / "conditioning.json", record)
+    counting = cost.speed()
+    console.print(cost.table(counting))
+    write_json(RESULTS / "cost.json", {**counting, **circumstances(), "command": "make bench"})
 
 
 if __name__ == "__main__":

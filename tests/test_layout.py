@@ -27,9 +27,10 @@ ALLOWED: dict[str, set[str]] = {
     "inputs": set(),
     "measurement": {"architecture", "families", "inputs", "probing", "records", "theory", "weights", "zoo"},
     "callbacks": {"probing", "tracking"},
+    "paper.memory": {"cost", "paper.ledger", "paper.scorecard"},
     "weights": {"architecture", "families"},
     "zoo": {"architecture", "families", "paper.ledger", "weights"},
-    "report": {"paper.scorecard", "records", "report"},
+    "report": {"paper.ledger", "paper.memory", "paper.scorecard", "records", "report"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "paper.__init__"}
 

@@ -3,7 +3,9 @@
 import pytest
 
 from leanformer.paper.ledger import LEAN_MODELS, ROWS, PrintedCount
+from leanformer.paper.memory import lean_shares, memory
 from leanformer.paper.scorecard import Recount, scorecard
+from leanformer.report.scorecard import markdown, memory_summary
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +124,22 @@ def test_readings_in_words(recounts: list[Recount]) -> None:
 )
 def test_printed_digits(digits: str, unit: str, params: int, agrees: bool) -> None:
     assert PrintedCount(digits, unit).agrees(params) is agrees  # type: ignore[arg-type]
+
+
+def test_memory(recounts: list[Recount]) -> None:
+    """Most rows fit one reading; ViT-L's originals, XCiT-M's and VOLO-d3's do not."""
+    found = memory(recounts)
+    assert len(found) == 22
+    statuses = {(row.model, row.variant): value.status for row, value in found.items()}
+    assert sum(status == "within 10 %" for status in statuses.values()) == 15
+    assert statuses["VOLO-d3", "original"] == statuses["VOLO-d3", "lean"] == "resists"
+    assert statuses["XCiT-L", "original"] == statuses["DaViT-L", "lean"] == "within 10 %"
+    shares = lean_shares(found)
+    assert shares["DaViT-L"] == (pytest.approx(186.4 / 238.4), pytest.approx(0.80, abs=0.01))
+    words = memory_summary(found)
+    assert words.startswith("15 of 22 printed memory figures are within 10 %")
+    assert "| 186.4 | 186" in markdown(recounts, found)
+    assert memory([recount for recount in recounts if not recount.row.vision]) == {}
 
 
 def test_every_lean_row_has_a_name() -> None:

@@ -62,7 +62,7 @@ class Row:
     reading: Reading | None = None
     """The departures from the printed shape that explain the printed count; None where it stands as printed."""
     params: PrintedCount | None = None
-    results: Mapping[str, float] = field(default_factory=dict)
+    results: Mapping[str, float] = field(default_factory=dict, hash=False)
     """Other printed figures: top-1 and top-5 in percent, memory in GB, GLUE, validation loss, accuracy in percent."""
     note: str = ""
     lean_name: str | None = None

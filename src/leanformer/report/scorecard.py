@@ -1,11 +1,13 @@
 """The paper's scorecard as a terminal table and as Markdown. May import the scorecard's records."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from leanformer.paper.ledger import Row
+from leanformer.paper.memory import Memory, lean_shares
 from leanformer.paper.scorecard import Recount
 
 COLUMNS = ("table", "model", "", "depth", "heads", "MLP", "printed", "recount", "reading", "status")
@@ -49,9 +51,25 @@ def summary(recounts: Sequence[Recount]) -> str:
     )
 
 
-def terminal_table(recounts: Sequence[Recount]) -> Table:
+def memory_summary(found: Mapping[Row, Memory]) -> str:
+    """What the memory column shows, in a sentence."""
+    fit = sum(value.status == "within 10 %" for value in found.values())
+    constant = next(iter(found.values())).constant_gb
+    shares = ", ".join(
+        f"{model} {100 * printed:.0f} % ({100 * counted:.0f} %)"
+        for model, (printed, counted) in lean_shares(dict(found)).items()
+    )
+    return (
+        f"{fit} of {len(found)} printed memory figures are within 10 % of float32 with explicit attention on 8 "
+        f"devices, 8 bytes a parameter and a fitted constant of {constant:.0f} GB. "
+        f"Lean over original, printed (counted): {shares}."
+    )
+
+
+def terminal_table(recounts: Sequence[Recount], memory: Mapping[Row, Memory] | None = None) -> Table:
     """Narrow enough for 80 columns; `markdown` and JSON have every column."""
-    table = Table("model", "", "layers × heads", "printed", "recount", "", "reading", box=SIMPLE_HEAD, pad_edge=False)
+    names = ["model", "", "layers × heads", "printed", "recount", "", *(["GB, counted"] if memory else []), "reading"]
+    table = Table(*names, box=SIMPLE_HEAD, pad_edge=False)
     table.columns[3].justify = table.columns[4].justify = "right"
     for column in table.columns[:6]:
         column.no_wrap = True
@@ -66,14 +84,27 @@ def terminal_table(recounts: Sequence[Recount]) -> Table:
         shape = (
             f"{_show(row.depth)} × {_show(row.heads)}" if isinstance(row.depth, int) else f"{sum(row.depth)} in stages"
         )
-        table.add_row(
-            row.model, row.variant, shape, printed, f"{recount.params:,}", f"[{colour}]{mark}[/]", recount.reading
-        )
+        counts = (printed, f"{recount.params:,}", f"[{colour}]{mark}[/]")
+        gigabytes = [_memory_cell(memory.get(row))] if memory else []
+        table.add_row(row.model, row.variant, shape, *counts, *gigabytes, recount.reading)
     table.caption = "  ".join(f"[{colour}]{mark}[/] {status}" for status, (mark, colour) in MARKS.items())
     return table
 
 
-def markdown(recounts: Sequence[Recount]) -> str:
-    lines = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
-    lines += [f"| {' | '.join(cells(recount))} |" for recount in recounts]
-    return "\n".join([*lines, "", summary(recounts)])
+def _memory_cell(value: Memory | None) -> str:
+    if value is None:
+        return ""
+    colour = "green" if value.status == "within 10 %" else "red"
+    return f"{value.printed_gb:g} [{colour}]{value.counted_gb:.0f}[/]"
+
+
+def markdown(recounts: Sequence[Recount], memory: Mapping[Row, Memory] | None = None) -> str:
+    columns = (*COLUMNS, "GB printed", "GB counted", "memory") if memory else COLUMNS
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    for recount in recounts:
+        row = list(cells(recount))
+        if memory:
+            value = memory.get(recount.row)
+            row += [f"{value.printed_gb:g}", f"{value.counted_gb:.1f}", value.status] if value else ["–", "–", "–"]
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join([*lines, "", summary(recounts), *([memory_summary(memory)] if memory else [])])
