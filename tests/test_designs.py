@@ -85,10 +85,13 @@ def test_candidates_change_what_they_may() -> None:
     made = list(candidates(base, ["head_dim", "width"]))
     assert base not in [architecture for architecture, _ in made]
     assert len({architecture for architecture, _ in made}) == len(made)
+    assert any(len(architecture.stages) == 2 for architecture, _ in made)  # schedules
+    other = [a.stages[0].head_dim for a, keep in candidates(base, ["head_dim", "width"], [96]) if keep == "head_dim"]
+    assert set(other) == {64, 96}
     for architecture, keep in made:
         stage = architecture.stages[0]
         assert stage.heads >= 12
-        assert stage.depth <= 12
+        assert architecture.depth <= 12
         assert stage.mlp_dim <= 3072
         assert (stage.head_dim == 64) if keep == "head_dim" else (stage.inner_width == 768 and stage.heads > 12)
 
@@ -142,6 +145,14 @@ def test_emitted_code_builds_the_design(plan: designs.Plan) -> None:
     exec(code.replace("lf.create(", "lf.create(device='meta', name="), scope)
     assert lf.describe(scope["model"]).stages == plan.recommended.architecture.stages
     assert Architecture.from_dict(yaml.safe_load(emit(plan.recommended, "yaml"))) == plan.recommended.architecture
+
+
+def test_a_schedule_is_emitted_layer_by_layer() -> None:
+    plan = design("vit_tiny_patch16_224", regimes=["head_dim"])
+    schedule = next(c for c in plan.found if len(c.architecture.stages) == 2)
+    scope: dict = {}
+    exec(emit(schedule, "timm"), scope)
+    assert lf.describe(scope["model"]) == schedule.architecture
 
 
 def test_timms_own_call_where_it_can_say_it() -> None:

@@ -189,6 +189,7 @@ def design(
     fit: Annotated[str, typer.Option(help='At most this training memory: "24GB" or "50%".')] = "",
     macs: Annotated[str, typer.Option(help='At most these multiplications a sample: "50%" or "8G".')] = "",
     depth: Annotated[str, typer.Option(help='Only these depths, such as "7" or "6-8".')] = "",
+    head_dim: Annotated[str, typer.Option(help='Other sizes of head to try too, such as "32,96".')] = "",
     regime: Annotated[str, typer.Option(help="fixed (keep head_dim), split (keep width) or both.")] = "both",
     batch: Annotated[int, typer.Option(help="Samples per device that memory is counted for.")] = 64,
     precision: Annotated[str, typer.Option(help="float32 or bfloat16 (CUDA autocast).")] = "float32",
@@ -237,7 +238,13 @@ def design(
         )
         regimes: Any = {"fixed": ["head_dim"], "split": ["width"], "both": ["head_dim", "width"]}[regime]
         open_ended = limits == designs.Limits()
-        plan = designs.design(base, limits=None if open_ended else limits, regimes=regimes, setting=setting)
+        plan = designs.design(
+            base,
+            limits=None if open_ended else limits,
+            regimes=regimes,
+            head_dims=_numbers("--head-dim", head_dim) if head_dim else (),
+            setting=setting,
+        )
     if emit:
         print(designs.emit(plan.recommended, emit), end="")
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import yaml
@@ -75,16 +76,40 @@ class Candidate:
         }
 
 
-def candidates(base: Architecture, regimes: Sequence[Keep], shallowest: int = 1) -> Iterator[tuple[Architecture, Keep]]:
-    """Designs with at least as many heads, at most as many layers and as wide an MLP; never the original."""
+def candidates(
+    base: Architecture, regimes: Sequence[Keep], head_dims: Sequence[int] = ()
+) -> Iterator[tuple[Architecture, Keep]]:
+    """Designs with at least as many heads, at most as many layers and as wide an MLP; never the original.
+
+    In the regime that keeps head_dim, `head_dims` may name others to try, and models of one stage also get schedules:
+    as many heads as before in one half of the layers and twice as many in the other.
+    """
     for keep in regimes:
-        for heads in _head_choices(base, keep):
-            for depth in _depth_choices(base, shallowest):
-                for quarters in (4, 3, 2, 1):
-                    mlp_dim = [max(2, stage.mlp_dim * quarters // 8 * 2) for stage in base.stages]
-                    design = base.with_heads(heads, keep).with_depth(depth).with_mlp(mlp_dim)
-                    if design != base:
-                        yield design, keep
+        for sized in [base, *(base.with_head_dim(d) for d in head_dims if keep == "head_dim")]:
+            for heads in _head_choices(sized, keep):
+                for depth in _depth_choices(base):
+                    yield from _with_mlps(base, sized.with_heads(heads, keep).with_depth(depth), keep)
+            if keep == "head_dim" and len(base.stages) == 1:
+                for schedule in _schedules(sized):
+                    yield from _with_mlps(base, schedule, keep)
+
+
+def _with_mlps(base: Architecture, design: Architecture, keep: Keep) -> Iterator[tuple[Architecture, Keep]]:
+    for quarters in (4, 3, 2, 1):
+        sizes = [max(2, stage.mlp_dim * quarters // 8 * 2) for stage in base.stages]
+        changed = design.with_mlp(sizes if len(sizes) > 1 else sizes[0])
+        if changed != base:
+            yield changed, keep
+
+
+def _schedules(base: Architecture) -> Iterator[Architecture]:
+    heads = base.stages[0].heads
+    for (depth,) in _depth_choices(base):
+        first, second = depth // 2, depth - depth // 2
+        for schedule in ([heads] * second + [2 * heads] * first, [2 * heads] * first + [heads] * second):
+            design = base.with_head_schedule(schedule)
+            if len(design.stages) == 2 and _buildable(design):
+                yield design
 
 
 def _head_choices(base: Architecture, keep: Keep) -> list[list[int]]:
@@ -99,7 +124,14 @@ def _possible(base: Architecture, heads: list[int], keep: Keep) -> bool:
     if keep == "width" and heads == [stage.heads for stage in base.stages]:
         return False
     try:
-        families.family(base.family).canonical(base.with_heads(heads, keep))
+        return _buildable(base.with_heads(heads, keep))
+    except ValueError:
+        return False
+
+
+def _buildable(design: Architecture) -> bool:
+    try:
+        families.family(design.family).canonical(design)
     except ValueError:
         return False
     return True
@@ -117,17 +149,17 @@ def _wanted_heads(base: Architecture, keep: Keep) -> list[list[int]]:
     return [now, [2 * h for h in now], [2 * h if index == deepest else h for index, h in enumerate(now)]]
 
 
-def _depth_choices(base: Architecture, shallowest: int) -> list[list[int]]:
+def _depth_choices(base: Architecture) -> list[list[int]]:
     if len(base.stages) == 1:
-        return [[depth] for depth in range(base.depth, max(shallowest, math.ceil(base.depth / 4)) - 1, -1)]
+        return [[depth] for depth in range(base.depth, math.ceil(base.depth / 4) - 1, -1)]
     return [[max(1, math.ceil(stage.depth * share / 8)) for stage in base.stages] for share in (8, 7, 6, 5, 4, 3, 2)]
 
 
 def evaluate(base: Architecture, design: Architecture, keep: Keep, closed: Formula, setting: Setting) -> Candidate:
     tokens = closed.tokens if len(closed.tokens) > 1 else closed.tokens * len(design.stages)
     concerns: dict[str, Guard] = {}
-    for original, stage, rows in zip(base.stages, design.stages, tokens, strict=False):
-        for guard in guards(original, stage, rows, keep):
+    for index, (stage, rows) in enumerate(zip(design.stages, tokens, strict=True)):
+        for guard in guards(base.stages[min(index, len(base.stages) - 1)], stage, rows, keep):
             concerns.setdefault(guard.name, guard)
     worst = max(
         theory.expected_log_kappa(rows, stage.inner_width) for stage, rows in zip(design.stages, tokens, strict=True)
@@ -205,6 +237,7 @@ def design(
     *,
     limits: Limits | None = None,
     regimes: Sequence[Keep] = ("head_dim", "width"),
+    head_dims: Sequence[int] = (),
     setting: Setting | None = None,
 ) -> Plan:
     """Leaner candidates for a model within limits, the front of those that none dominates, and a recommendation.
@@ -216,6 +249,7 @@ def design(
         name: a model as for `lf.create`, or an architecture.
         limits: what a design may cost; by default half the parameters that the original has in its layers.
         regimes: "head_dim" (fixed), "width" (split), or both.
+        head_dims: other sizes of head to try in the first of them.
         setting: batch, precision, kind of attention, checkpointing and optimizer that memory is counted for.
     """
     base = name if isinstance(name, Architecture) else zoo.architecture_of(name)
@@ -225,7 +259,7 @@ def design(
     if limits is None:  # half of what the layers hold; embedding and head stay
         fixed = original.cost.params.embedding + original.cost.params.head
         limits = Limits(params=(original.cost.params.total + fixed) // 2)
-    found = [evaluate(base, design, keep, closed, setting) for design, keep in candidates(base, regimes)]
+    found = [evaluate(base, design, keep, closed, setting) for design, keep in candidates(base, regimes, head_dims)]
     allowed = [candidate for candidate in found if limits.allow(candidate, setting.batch)]
     if not allowed:
         least = min(found, key=lambda c: c.cost.params.total)
@@ -248,15 +282,16 @@ def design(
 
 def _preference(base: Architecture, candidate: Candidate) -> tuple[float, ...]:
     new = candidate.architecture
-    heads = sum(s.heads for s in new.stages) / sum(s.heads for s in base.stages)
-    mlp = min(s.mlp_dim / old.mlp_dim for s, old in zip(new.stages, base.stages, strict=True))
+    heads = fmean(s.heads for s in new.layers) / fmean(s.heads for s in base.layers)
+    mlp = min(s.mlp_dim for s in new.stages) / min(s.mlp_dim for s in base.stages)
     return (
         not candidate.warned,
+        len(new.stages) == len(base.stages),
         heads >= 4 / 3 - 1e-9,
         mlp >= 0.5 - 1e-9,
         candidate.keep == "head_dim",
         new.depth,
-        -abs(heads - 4 / 3) if len(base.stages) == 1 else -abs(heads - 2),
+        -abs(heads - (4 / 3 if len(base.stages) == 1 else 2)),
         candidate.cost.params.total,
     )
 
@@ -294,11 +329,16 @@ def _call(architecture: Architecture) -> str:
         sizes = f"depth={first.depth}, {heads}={first.heads}, mlp_ratio={first.mlp_dim // first.width}"
         return f"import timm\n\nmodel = timm.create_model({architecture.name!r}, {sizes}{options})\n"
 
+    structural = families.family(architecture.family).stage_count is not None
+
     def each(word: str) -> str:
         values = [getattr(stage, word) for stage in stages]
-        return f"{word}={values[0] if len(values) == 1 else values}"
+        return f"{word}={values[0] if len(set(values)) == 1 and not (structural and word == 'depth') else values}"
 
-    sizes = ", ".join(each(word) for word in ("depth", "heads", "head_dim", "mlp_dim"))
+    if len(stages) > 1 and not structural:  # a schedule: one number of heads per layer
+        sizes = f"heads={[layer.heads for layer in architecture.layers]}, {each('head_dim')}, {each('mlp_dim')}"
+    else:
+        sizes = ", ".join(each(word) for word in ("depth", "heads", "head_dim", "mlp_dim"))
     return f"import leanformer as lf\n\nmodel = lf.create({architecture.name!r}, {sizes}{options})\n"
 
 
