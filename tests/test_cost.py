@@ -86,6 +86,21 @@ def test_full_size_counts() -> None:
     assert parts.head == 768 * 1000 + 1000 + 2 * 768
 
 
+def test_longer_texts_cost_more() -> None:
+    """Projections grow with the tokens, attention's products with their square."""
+    gpt = families.read("gpt2").with_depth(1)
+    short, long = (formula(gpt, Setting(batch=1, tokens=n)).cost(gpt, Setting(batch=1, tokens=n)) for n in (256, 1024))
+    stage, vocabulary = gpt.stages[0], 50257
+    linear = 4 * stage.width * stage.inner_width + 2 * stage.width * stage.mlp_dim + stage.width * vocabulary
+    assert short.forward_macs == 256 * linear + 2 * 256**2 * stage.inner_width
+    assert long.forward_macs == 1024 * linear + 2 * 1024**2 * stage.inner_width
+    assert formula(gpt, Setting(tokens=1024)).tokens == (1024,)
+    with pytest.raises(ValueError, match="takes at most 1024 tokens, got a sequence of 2000"):
+        formula(gpt, Setting(tokens=2000))
+    with pytest.raises(ValueError, match="takes images, whose size is the option img_size"):
+        formula(SMALL["vit"], Setting(tokens=5))
+
+
 def test_tokens_of_every_stage() -> None:
     assert formula(families.read("volo_d1_224")).tokens == (784, 196, 196, 196)
     assert formula(families.read("davit_tiny")).tokens == (49, 49, 49, 49)

@@ -192,6 +192,7 @@ def design(
     head_dim: Annotated[str, typer.Option(help='Other sizes of head to try too, such as "32,96".')] = "",
     regime: Annotated[str, typer.Option(help="fixed (keep head_dim), split (keep width) or both.")] = "both",
     batch: Annotated[int, typer.Option(help="Samples per device that memory is counted for.")] = 64,
+    tokens: Annotated[int | None, typer.Option(help="Length of a text [default: 128 or what fits].")] = None,
     precision: Annotated[str, typer.Option(help="float32 or bfloat16 (CUDA autocast).")] = "float32",
     attention: Annotated[str, typer.Option(help="fused or explicit.")] = "fused",
     checkpointing: Annotated[bool, typer.Option("--checkpointing", help="With gradient checkpointing.")] = False,
@@ -222,6 +223,7 @@ def design(
             raise ValueError(f"{option} takes {', '.join(words)}, got {value!r}")
     setting: Any = Setting(
         batch=batch,
+        tokens=tokens,
         precision=precision,  # type: ignore[arg-type]
         attention=attention,  # type: ignore[arg-type]
         checkpointing=checkpointing,

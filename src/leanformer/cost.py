@@ -34,6 +34,8 @@ class Setting:
 
     batch: int = 64
     """Samples per device."""
+    tokens: int | None = None
+    """Length of a text; 128 by default, or what the model takes. Images have the size that the architecture says."""
     precision: Precision = "float32"
     attention: Attention = "fused"
     checkpointing: bool = False
@@ -195,15 +197,12 @@ def formula(architecture: Architecture, setting: Setting | None = None) -> Formu
     reference = replace(architecture, stages=tuple(replace(stage, depth=1) for stage in architecture.stages))
     if families.family(architecture.family).stage_count is None:
         reference = replace(reference, stages=reference.stages[:1])
-    shape = [(2, 4, 8)] * len(reference.stages)
-    return _formula(_with(reference, shape, 1), replace(setting or Setting(), batch=1, optimizer="none"))
+    return _formula(_with(reference, DESIGNS[0], 1), replace(setting or Setting(), batch=1, optimizer="none"))
 
 
-def _with(architecture: Architecture, shapes: Sequence[tuple[int, int, int]], unit: int) -> Architecture:
-    stages = [
-        replace(stage, heads=h * unit, head_dim=d, mlp_dim=m)
-        for stage, (h, d, m) in zip(architecture.stages, shapes, strict=True)
-    ]
+def _with(architecture: Architecture, design: tuple[int, int, int], unit: int) -> Architecture:
+    heads, head_dim, mlp_dim = design
+    stages = [replace(s, heads=heads * unit, head_dim=head_dim, mlp_dim=mlp_dim) for s in architecture.stages]
     return replace(architecture, stages=tuple(stages))
 
 
@@ -217,10 +216,10 @@ def _formula(reference: Architecture, setting: Setting) -> Formula:
         with family.configure(model, setting.attention, setting.checkpointing):
             return [_sample(reference, model, setting, batch, batches is LARGE_BATCHES) for batch in batches]
 
-    samples = [counted(_with(reference, [design] * stages, unit)) for design in DESIGNS]
+    samples = [counted(_with(reference, design, unit)) for design in DESIGNS]
     twice = replace(reference, stages=tuple(replace(stage, depth=2) for stage in reference.stages))
-    deeper = counted(_with(twice, [DESIGNS[0]] * stages, unit))
-    larger = counted(_with(twice, [DESIGNS[0]] * stages, unit), LARGE_BATCHES)
+    deeper = counted(_with(twice, DESIGNS[0], unit))
+    larger = counted(_with(twice, DESIGNS[0], unit), LARGE_BATCHES)
     first = samples[0][0]
     outside = sum(first.params_outside.values())
     return Formula(
@@ -318,7 +317,7 @@ def _fit(samples: Sequence[dict[Key, float]], stages: int, outside: float) -> Co
 def _sample(reference: Architecture, model: nn.Module, setting: Setting, batch: int, backward: bool) -> _Sample:
     """Count a reference model part by part."""
     family = families.family(reference.family)
-    inputs = {name: t.to("meta") for name, t in family.example_inputs(reference, batch).items()}
+    inputs = {name: t.to("meta") for name, t in family.example_inputs(reference, batch, setting.tokens).items()}
     modules: dict[str, nn.Module] = {}
     keys: dict[str, Key] = {}
     tokens: dict[int, int] = {}
@@ -381,7 +380,8 @@ def traced(architecture: Architecture, setting: Setting) -> Trace:
     """One training step of the real design on the meta device: seconds, and exact."""
     family = families.family(architecture.family)
     model = family.build(architecture, device="meta").train()
-    inputs = {name: tensor.to("meta") for name, tensor in family.example_inputs(architecture, setting.batch).items()}
+    inputs = family.example_inputs(architecture, setting.batch, setting.tokens)
+    inputs = {name: tensor.to("meta") for name, tensor in inputs.items()}
     with family.configure(model, setting.attention, setting.checkpointing):
         return trace(model, inputs, precision=setting.precision)
 

@@ -140,6 +140,6 @@ def attention_interface(see: Callable[[nn.Module, torch.Tensor], None]) -> Abstr
     return importlib.import_module(f"{__name__}._huggingface").attention_interface(see)
 
 
-def example_inputs(architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:
-    """Random inputs of the right shape, by the name of the module's argument."""
-    return family(architecture.family).example_inputs(architecture, batch)
+def example_inputs(architecture: Architecture, batch: int = 2, tokens: int | None = None) -> dict[str, torch.Tensor]:
+    """Random inputs of the right shape, by the name of the module's argument; `tokens` is a text's length."""
+    return family(architecture.family).example_inputs(architecture, batch, tokens)

@@ -99,9 +99,20 @@ class HuggingFaceFamily(Family):
             options["vocab_size"] = config.vocab_size
         return described.name, options
 
-    def example_inputs(self, architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:
+    def example_inputs(
+        self, architecture: Architecture, batch: int = 2, tokens: int | None = None
+    ) -> dict[str, torch.Tensor]:
         config = cast(Any, self.config(architecture))
-        return {"input_ids": torch.randint(config.vocab_size, (batch, min(config.max_position_embeddings, 128)))}
+        return {"input_ids": torch.randint(config.vocab_size, (batch, self.length(config, tokens)))}
+
+    @staticmethod
+    def length(config: Any, tokens: int | None, usual: int = 128) -> int:
+        """How long an example text is."""
+        tokens = min(config.max_position_embeddings, usual) if tokens is None else tokens
+        if tokens < 1:
+            raise ValueError(f"tokens must be at least 1, got {tokens}")
+        check_tokens(config, tokens)
+        return tokens
 
 
 class ArchitectureConfig(PreTrainedConfig):

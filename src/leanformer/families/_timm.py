@@ -147,7 +147,11 @@ class TimmFamily(Family):
     def projection(self, part: Part) -> str:
         return f"{part.path}.proj"
 
-    def example_inputs(self, architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:
+    def example_inputs(
+        self, architecture: Architecture, batch: int = 2, tokens: int | None = None
+    ) -> dict[str, torch.Tensor]:
+        if tokens is not None:
+            raise ValueError(f"tokens={tokens}: {architecture.name} takes images, whose size is the option img_size")
         size = architecture.options.get("img_size")
         if size is None:
             size = timm.get_pretrained_cfg_value(architecture.name, "input_size")[-1]  # type: ignore[index]

@@ -99,8 +99,10 @@ class Family(ABC):
         """Name of the output projection inside the attention module."""
 
     @abstractmethod
-    def example_inputs(self, architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:
-        """Random inputs of the right shape, by the name of the module's argument."""
+    def example_inputs(
+        self, architecture: Architecture, batch: int = 2, tokens: int | None = None
+    ) -> dict[str, torch.Tensor]:
+        """Random inputs of the right shape, by the name of the module's argument; `tokens` is a text's length."""
 
     reserved: ClassVar[Mapping[str, str]] = {}
     """Upstream's settings that the stages say, and our word for each; an empty word where there is none."""

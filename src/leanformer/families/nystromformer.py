@@ -231,9 +231,11 @@ class Nystromformer(OwnFamily):
             if getattr(config, field) < 1:
                 raise ValueError(f"{field} must be at least 1, got {getattr(config, field)}")
 
-    def example_inputs(self, architecture: Architecture, batch: int = 2) -> dict[str, torch.Tensor]:
+    def example_inputs(
+        self, architecture: Architecture, batch: int = 2, tokens: int | None = None
+    ) -> dict[str, torch.Tensor]:
         config = cast(Any, self.config(architecture))
-        tokens = min(config.max_position_embeddings, 256)
+        tokens = self.length(config, tokens, usual=256)
         shape = (batch, 2, tokens) if config.two_towers else (batch, tokens)
         return {
             "input_ids": torch.randint(config.vocab_size, shape),
