@@ -108,7 +108,7 @@ def test_the_papers_own_language_models_are_split() -> None:
         original = lf.architecture_of(name).stages[0]
         lean = lf.architecture_of(f"lean-{name}").stages[0]
         found = guards(original, lean, 128, "width")
-        assert names(found)["no predicted gain"] == "note"
+        assert names(found)["no predicted gain"] == "warn"
         assert "split leaves h·d at" in str(found[-1])
 
 

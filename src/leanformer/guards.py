@@ -55,7 +55,7 @@ def guards(original: Stage, stage: Stage, tokens: int, keep: Keep) -> list[Guard
         )
     if keep == "width" and stage.heads > original.heads:
         figure = f"{REGIMES[keep]} leaves h·d at {stage.inner_width}, on which alone Theorem 3.2 depends"
-        found.append(Guard("no predicted gain", "note", figure, "keep head_dim if conditioning is the aim"))
+        found.append(Guard("no predicted gain", "warn", figure, "keep head_dim if conditioning is the aim"))
     if stage.head_dim % 8:
         near = sorted({max(8, stage.head_dim // 8 * 8), -(-stage.head_dim // 8) * 8})
         figure = f"head_dim {stage.head_dim} is no multiple of 8, so fused kernels pad it or are lost"
