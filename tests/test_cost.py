@@ -57,7 +57,7 @@ def test_multiplications_and_activations_equal_the_traced(key: str, setting: Set
         design = random_design(key, generator)
         cost, real = closed.cost(design, setting), traced(design, setting)
         assert cost.forward_macs == real.forward_macs
-        assert cost.saved_bytes == pytest.approx(real.saved_bytes, rel=1e-3), design
+        assert cost.saved_bytes == real.saved_bytes, design
 
 
 @pytest.mark.parametrize("key", SMALL)

@@ -56,7 +56,7 @@ def allocated_peak(model: nn.Module, inputs: dict) -> int:
     return peak
 
 
-@pytest.mark.parametrize("key", ["vit", "tnt", "xcit", "bert", "stories", "nystromformer", "llama"])
+@pytest.mark.parametrize("key", SMALL)
 def test_the_peak_is_the_allocators_but_for_scratch_space(key: str) -> None:
     """Kernels allocate and free scratch space inside themselves, which a trace cannot see: most in small models."""
     architecture = SMALL[key]
