@@ -267,6 +267,85 @@ def design(
             output.print(line, highlight=False, soft_wrap=True)
 
 
+@app.command()
+def compare(
+    recipe: Annotated[str, typer.Argument(help="What to run; `leanformer recipes` lists them.")] = "digits",
+    arms: Annotated[str, typer.Option(help='Of "original,lean,shallow,wide" [default: the recipe\'s].')] = "",
+    seeds: Annotated[str, typer.Option(help='How many, such as "5" [default: the recipe\'s].')] = "",
+    steps: Annotated[int | None, typer.Option(help="Optimizer steps of the original.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Samples of a step.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
+    budget: Annotated[str, typer.Option(help="Held equal: steps, tokens, flops or time, or e.g. time=10m.")] = "steps",
+    margin: Annotated[float | None, typer.Option(help="By how much a model may be worse and hold.")] = None,
+    data: Annotated[str | None, typer.Option(help="Folder with the data [default: LEANFORMER_DATA].")] = None,
+    model: Annotated[str | None, typer.Option(help="Another original; lean is what `design` recommends.")] = None,
+    original: Annotated[str, typer.Option(help='Sizes of the original, as in "depth=8,heads=4".')] = "",
+    lean: Annotated[str, typer.Option(help='Sizes of the lean model, as in "depth=4,heads=8,keep=width".')] = "",
+    arm: Annotated[list[str], typer.Option(help='One more arm, as in "narrow:heads=2,mlp_dim=64".')] = [],  # noqa: B006
+    settings: Annotated[
+        list[str], typer.Option("--set", help='Any setting, as in "training.clip=0.5" or "task.shift=2".')
+    ] = [],  # noqa: B006
+    precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Runs at a time [default: one per GPU or core].")] = None,
+    log_with: Annotated[str, typer.Option(help="tensorboard, trackio or wandb.")] = "",
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """The main job: train original, lean and control side by side, and say what holds.
+
+    Every arm runs with every seed, on the same batches. The verdict compares lean with the original, and with
+    `shallow` (lean's depth, the original's layers), so that what heads do is told from what depth does.
+
+    The same command goes on where it was stopped, however that was; more `--seeds` or `--arms` add to what is there.
+    Several GPUs or hosts: `torchrun --nproc-per-node 8 -m leanformer compare …`
+    """
+    from leanformer import recipes
+    from leanformer.comparison import compare as run
+    from leanformer.recipes.choices import adjusted
+    from leanformer.report.progress import RunsProgress
+
+    with messages.status("reading the recipe"):
+        chosen = adjusted(
+            recipes.recipe(recipe),
+            data=data,
+            model=model,
+            original=original,
+            lean=lean,
+            arms=arm,
+            settings=settings,
+            training={"steps": steps, "batch": batch, "lr": lr, "precision": precision},
+        )
+    folder = out or Path("runs") / f"compare-{recipe}"
+    with RunsProgress(messages) as progress:
+        record = run(
+            chosen,
+            out=folder,
+            arms=[name.strip() for name in arms.split(",")] if arms else None,
+            seeds=_count("--seeds", seeds) if seeds else None,
+            budget=budget,
+            margin=margin,
+            jobs=jobs,
+            log_with=log_with,
+            say=progress.say,
+            planned=lambda plan: progress.planned(plan.steps, len(plan.runs())),
+            listen=progress.hear,
+        )
+    if int(os.environ.get("RANK", "0")) == 0:
+        _show_comparison(record, folder, as_json)
+
+
+def _show_comparison(record: Mapping[str, Any], folder: Path, as_json: bool) -> None:
+    from leanformer.records import plain
+    from leanformer.report import comparison
+
+    if as_json:
+        print(json.dumps(plain({key: value for key, value in record.items() if key != "runs"}), indent=2))
+    else:
+        output.print(comparison.table(record))
+        for line in comparison.words(record):
+            output.print(f"{line[0].upper()}{line[1:]}.", highlight=False, soft_wrap=True, markup=False)
+
+
 @contextmanager
 def _progress(what: str) -> Iterator[Callable[[str], None]]:
     """A line that says what is being done, where a person is watching."""
@@ -306,6 +385,12 @@ def _numbers(option: str, text: str) -> list[int]:
     if not found or min(found) < 1:
         raise ValueError(f'{option} takes whole numbers from 1 on, such as "2,4,8" or "2-18", got "{text}"')
     return found
+
+
+def _count(option: str, text: str) -> int:
+    if not text.strip().isdigit() or int(text) < 1:
+        raise ValueError(f'{option} takes a whole number of at least 1, got "{text}"')
+    return int(text)
 
 
 def main() -> None:

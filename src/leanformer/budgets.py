@@ -1,0 +1,109 @@
+"""What is held equal between arms, and how many steps that gives each of them.
+
+`steps` and `tokens` give every arm the same batches; `flops` and `time` give a leaner arm more of them. Whatever is
+chosen is turned into steps once, before the first run, and written down: a run's schedule must know its end. May import
+architecture, cost, families, tasks and training.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from leanformer import families
+from leanformer.architecture import Architecture
+from leanformer.cost import Setting, formula
+from leanformer.runs import Training
+from leanformer.tasks.base import Data, Order, Part
+from leanformer.training import decay_groups, seed_everything
+
+KINDS = ("steps", "tokens", "flops", "time")
+UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+SECONDS = {"": 1.0, "S": 1.0, "M": 60.0, "MIN": 60.0, "H": 3600.0}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every arm gets alike; without an amount, what the original spends in the recipe's steps."""
+
+    kind: str = "steps"
+    amount: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """`flops`, `tokens=50M`, `time=10m`, …"""
+        kind, equals, amount = text.partition("=")
+        match = re.fullmatch(r"([0-9.]+(?:[eE][0-9]+)?)\s*([a-zA-Z]*)", amount.strip())
+        units = SECONDS if kind == "time" else UNITS
+        if kind not in KINDS or (equals and (match is None or match[2].upper() not in units or float(match[1]) <= 0)):
+            raise ValueError(
+                f'--budget takes {", ".join(KINDS)}, alone or with an amount as in "steps=2000", "tokens=50M", '
+                f'"flops=1e15" or "time=10m", got "{text}"'
+            )
+        return cls(kind, float(match[1]) * units[match[2].upper()] if match else None)
+
+    def __str__(self) -> str:
+        return self.kind if self.amount is None else f"{self.kind}={self.amount:g}"
+
+
+def steps_of(
+    budget: Budget, architectures: Mapping[str, Architecture], original: Architecture, data: Data, training: Training
+) -> dict[str, int]:
+    """Steps of each arm."""
+    if budget.kind == "steps":
+        return dict.fromkeys(architectures, round(budget.amount or training.steps))
+    setting = Setting(batch=training.batch)
+    closed = formula(original, setting)
+    if budget.kind == "tokens":
+        per_step = training.batch * closed.tokens[0]
+        steps = round(budget.amount / per_step) if budget.amount else training.steps
+        return dict.fromkeys(architectures, _at_least_one(steps, budget))
+    designs = {"": original, **architectures}
+    if budget.kind == "flops":
+        spent = {arm: 6.0 * closed.cost(design, setting).forward_macs for arm, design in designs.items()}
+    else:
+        spent = step_seconds(designs, data, training)
+    whole = budget.amount or training.steps * spent[""]
+    return {arm: _at_least_one(round(whole / spent[arm]), budget) for arm in architectures}
+
+
+def _at_least_one(steps: int, budget: Budget) -> int:
+    if steps < 1:
+        raise ValueError(f"--budget {budget} is less than one step")
+    return steps
+
+
+def step_seconds(
+    designs: Mapping[str, Architecture], data: Data, training: Training, rounds: int = 7
+) -> dict[str, float]:
+    """Seconds of a training step of each design, measured in turns so that a busy machine slows them alike."""
+    torch.set_num_threads(training.threads)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    order = Order(0, training.batch, data.size)
+    seed_everything(0)
+    contestants = {}
+    for arm, design in designs.items():
+        model = families.build(design).to(device)
+        contestants[arm] = (model, torch.optim.AdamW(decay_groups(model, training.weight_decay), fused=True))
+    found: dict[str, list[float]] = {arm: [] for arm in designs}
+    for _ in range(rounds):
+        for arm, (model, optimizer) in contestants.items():
+            began = time.perf_counter()
+            for batch in data.batches(order, range(3), Part()):
+                data.loss(model, tuple(tensor.to(device) for tensor in batch)).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            found[arm].append((time.perf_counter() - began) / 3)
+    return {arm: statistics.median(times[1:]) for arm, times in found.items()}
+
+
+def trained_for(training: Training, steps: int) -> Training:
+    """The same training with another number of steps; a warm-up given in steps stays."""
+    return replace(training, steps=steps)

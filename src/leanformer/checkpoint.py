@@ -1,0 +1,225 @@
+"""Checkpoints that survive a power cut: written aside, checksummed, moved into place whole.
+
+A checkpoint is a folder of safetensors and a state.json, with a SHA256SUMS that `sha256sum -c` reads. A damaged one is
+found when it is opened, and the one before it is used. Torch and safetensors only.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+SUMS, STATE = "SHA256SUMS", "state.json"
+Tensors = Mapping[str, torch.Tensor]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was saved: tensors by file, and the rest."""
+
+    step: int
+    tensors: Mapping[str, Tensors]
+    state: Mapping[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints of one run: the last few and the best."""
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        if keep < 1:
+            raise ValueError(f"keep must be at least 1 checkpoint, got {keep}")
+        self.folder, self.keep = folder, keep
+
+    def steps(self) -> list[int]:
+        """Steps that were saved, oldest first, good or not."""
+        found = (re.fullmatch(r"step-(\d+)", path.name) for path in self.folder.glob("step-*"))
+        return sorted(int(match[1]) for match in found if match)
+
+    def path(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
+    def save(self, step: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any], best: int | None) -> None:
+        """Write aside, flush to the disk, move into place; then drop what is neither recent nor the best."""
+        aside = self.folder / f".step-{step:08d}.part"
+        try:
+            self._room_for(sum(tensor.nbytes for group in tensors.values() for tensor in group.values()))
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(parents=True)
+            _write(aside, tensors, state)
+            shutil.rmtree(self.path(step), ignore_errors=True)
+            os.replace(aside, self.path(step))
+            _flush(self.folder)
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise OSError(self._not_saved(step, error)) from error
+        recent = self.steps()[-self.keep :]
+        for old in self.steps():
+            if old not in recent and old != best:
+                shutil.rmtree(self.path(old))
+
+    def _room_for(self, size: int) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if size > (free := shutil.disk_usage(self.folder).free):
+            raise OSError(errno.ENOSPC, f"the disk has {free / 1e6:,.0f} MB free, {size / 1e6:,.0f} MB are needed")
+
+    def _not_saved(self, step: int, error: Exception) -> str:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        kept = f"the checkpoint of step {self.steps()[-1]} is intact" if self.steps() else "nothing was saved before"
+        return (
+            f"step {step} could not be saved in {self.folder}: {reason}. {kept[0].upper()}{kept[1:]}; "
+            f"make room, then give the same command again: it goes on from there"
+        )
+
+    def latest(self, say: Say = lambda message: None) -> Checkpoint | None:
+        """The newest good checkpoint; `say` hears of every damaged one."""
+        for step in reversed(self.steps()):
+            try:
+                return _read(self.path(step), step)
+            except ValueError as error:
+                say(f"{self.path(step)} is damaged ({error}): going back to the checkpoint before it")
+        return None
+
+
+def _write(folder: Path, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
+    aliases: dict[str, dict[str, str]] = {}
+    for name, group in tensors.items():
+        own, aliases[name] = _unshared(group)
+        save_file(own, folder / f"{name}.safetensors")
+    text = json.dumps({"aliases": aliases, **state}, allow_nan=False)
+    (folder / STATE).write_text(text, encoding="utf-8")
+    files = sorted(folder.iterdir())
+    sums = "".join(f"{_sha256(path)}  {path.name}\n" for path in files)
+    (folder / SUMS).write_text(sums, encoding="utf-8")
+    for path in (*files, folder / SUMS, folder):
+        _flush(path)
+
+
+def _read(folder: Path, step: int) -> Checkpoint:
+    try:
+        lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
+        sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{SUMS} cannot be read") from error
+    if STATE not in sums:
+        raise ValueError(f"{SUMS} is cut off")
+    for name, digest in sums.items():
+        if not (folder / name).is_file():
+            raise ValueError(f"{name} is missing")
+        if _sha256(folder / name) != digest:
+            raise ValueError(f"{name} does not match its checksum")
+    state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+    tensors = {}
+    for name, aliases in state.pop("aliases").items():
+        group = load_file(folder / f"{name}.safetensors")
+        tensors[name] = group | {alias: group[source] for alias, source in aliases.items()}
+    return Checkpoint(step, tensors, state)
+
+
+def _unshared(tensors: Tensors) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Each tensor once, and the other names of those that have several."""
+    own: dict[str, torch.Tensor] = {}
+    aliases: dict[str, str] = {}
+    first: dict[tuple[int, torch.Size], str] = {}
+    for name, tensor in tensors.items():
+        source = first.setdefault((tensor.data_ptr(), tensor.shape), name) if tensor.numel() else name
+        if source == name:
+            own[name] = tensor.detach().contiguous()
+        else:
+            aliases[name] = source
+    return own, aliases
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """Have the operating system put a file or folder onto the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file such that readers see the old or the new one, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.part")
+    aside.write_text(text, encoding="utf-8")
+    _flush(aside)
+    os.replace(aside, path)
+    _flush(path.parent)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder; the system lifts the lock when the process ends, however it ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ValueError(f"another process is working in {folder}: wait for it, or choose another folder") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+# Random state
+
+
+def random_state() -> dict[str, Any]:
+    """The state of every generator that training draws from, as plain JSON."""
+    kind, keys, *rest = np.random.get_state()
+    version, words, gauss = random.getstate()
+    found: dict[str, Any] = {
+        "python": [version, list(words), gauss],
+        "numpy": [kind, np.asarray(keys).tolist(), *rest],
+        "torch": _encoded(torch.get_rng_state()),
+    }
+    if torch.cuda.is_available():
+        found["cuda"] = _encoded(torch.cuda.get_rng_state())
+    if torch.backends.mps.is_available():
+        found["mps"] = _encoded(torch.mps.get_rng_state())
+    return found
+
+
+def set_random_state(state: Mapping[str, Any]) -> None:
+    version, words, gauss = state["python"]
+    random.setstate((version, tuple(words), gauss))
+    kind, keys, *rest = state["numpy"]
+    np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
+    torch.set_rng_state(_decoded(state["torch"]))
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(_decoded(state["cuda"]))
+    if "mps" in state and torch.backends.mps.is_available():
+        torch.mps.set_rng_state(_decoded(state["mps"]))
+
+
+def _encoded(state: torch.Tensor) -> str:
+    return base64.b64encode(state.numpy().tobytes()).decode()
+
+
+def _decoded(text: str) -> torch.Tensor:
+    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.uint8)

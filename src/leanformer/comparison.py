@@ -1,0 +1,325 @@
+"""The main job: arms × seeds on one task, resumable, and a record that says what holds.
+
+A comparison is a folder: plan.json, a folder for every run, and comparison.json, from which reports are drawn. Runs of
+one seed see the same batches in every arm. The same command on the same folder goes on where it stopped; more seeds or
+arms are added to what is there. May import recipe, budgets, jobs, cost, statistics, records and training.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics as plain_statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from leanformer import jobs as running
+from leanformer.architecture import Architecture
+from leanformer.budgets import Budget, steps_of, trained_for
+from leanformer.checkpoint import locked, write_whole
+from leanformer.cost import Setting, formula
+from leanformer.recipe import Recipe
+from leanformer.records import circumstances, number, plain
+from leanformer.runs import Run, differences, read_back, write_run
+from leanformer.statistics import Verdict, compare_pairs, effects, estimate
+
+Listener = Callable[[str, int, Mapping[str, Any]], None]
+"""Hears of a run by arm and seed: progress (step, loss), said (text), done, diverged (text)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A recipe with every choice made: what will be run."""
+
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    budget: Budget
+    steps: Mapping[str, int]
+    """Of each arm."""
+    source: str
+    """Where the data came from."""
+    circumstances: Mapping[str, Any]
+    """The command, the commit and the machine that began it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return read_back(
+            {
+                **self.recipe.to_dict(),
+                "arms": list(self.recipe.arms),
+                "seeds": list(self.seeds),
+                "budget": asdict(self.budget),
+                "steps": dict(self.steps),
+                "source": self.source,
+                "circumstances": self.circumstances,
+            }
+        )
+
+    def runs(self) -> list[tuple[str, int]]:
+        """Seed by seed, so that a comparison that is cut short has whole pairs."""
+        return [(arm, seed) for seed in self.seeds for arm in self.recipe.arms]
+
+    def run(self, arm: str, seed: int) -> Run:
+        training = trained_for(self.recipe.training, self.steps[arm])
+        return Run(
+            name=arm,
+            architecture=self.recipe.architecture(arm),
+            task=self.recipe.task,
+            training=training,
+            seed=seed,
+        )
+
+
+def folder_of(out: Path, arm: str, seed: int) -> Path:
+    return out / arm / f"seed-{seed}"
+
+
+def compare(
+    recipe: Recipe | str = "digits",
+    *,
+    out: str | Path | None = None,
+    arms: Sequence[str] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    budget: str = "steps",
+    margin: float | None = None,
+    jobs: int | None = None,
+    log_with: str = "",
+    say: Callable[[str], None] = lambda message: None,
+    planned: Callable[[Plan], None] = lambda plan: None,
+    listen: Listener = lambda arm, seed, event: None,
+) -> dict[str, Any]:
+    """Train every arm with every seed and say what holds; returns the record that comparison.json keeps.
+
+    >>> record = lf.compare("digits", seeds=5)
+    >>> record["verdict"]["words"]
+
+    Args:
+        recipe: a recipe or the name of one (`leanformer recipes` lists them).
+        out: the comparison's folder [default: runs/compare-RECIPE].
+        arms: of original, lean, shallow, wide and the recipe's own; the recipe's by default.
+        seeds: how many, or which.
+        budget: what is held equal: steps, tokens, flops or time, with or without an amount ("time=10m").
+        margin: by how much the metric may be worse and the model still hold.
+        jobs: runs at a time [default: one per GPU or per core].
+        log_with: tensorboard, trackio or wandb.
+        say, planned, listen: hear messages, the plan before it is run, and what the runs do.
+    """
+    if isinstance(recipe, str):
+        from leanformer.recipes import recipe as named
+
+        recipe = named(recipe)
+    recipe = _with_choices(recipe, arms, margin)
+    chosen = _seeds(recipe.seeds if seeds is None else seeds)
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs}")
+    out = Path(out) if out is not None else Path("runs") / f"compare-{recipe.name}"
+    first = int(os.environ.get("RANK", "0")) == 0
+    with locked(out) if first else contextlib.nullcontext():
+        data = running.load(recipe.task)
+        say(f"data: {data.source}, {data.size:,} training samples")
+        plan = _plan(recipe, chosen, Budget.parse(budget), out, data)
+        planned(plan)
+        for arm, seed in plan.runs():
+            write_run(plan.run(arm, seed), folder_of(out, arm, seed))
+        open_runs = {
+            folder_of(out, arm, seed): (arm, seed)
+            for arm, seed in plan.runs()
+            if not (folder_of(out, arm, seed) / "result.json").is_file()
+        }
+        failures: dict[str, str] = {}
+
+        def hear(folder: Path, event: Mapping[str, Any]) -> None:
+            arm, seed = open_runs[folder]
+            if event["event"] == "diverged":
+                failures[f"{arm}, seed {seed}"] = event["text"]
+            listen(arm, seed, event)
+
+        if not open_runs:
+            say(f"{out} is complete: nothing to train (another --out, more --seeds or --arms run more)")
+        threads = recipe.training.threads
+        workers = running.default_jobs(threads) if jobs is None else jobs
+        running.run_all(list(open_runs), workers, hear, threads, log_with)
+        record = summarise(out, failures)
+        if first:
+            write_whole(out / "comparison.json", json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
+        return record
+
+
+def _with_choices(recipe: Recipe, arms: Sequence[str] | None, margin: float | None) -> Recipe:
+    chosen = tuple(dict.fromkeys(arms)) if arms is not None else (*recipe.arms, *recipe.others)
+    recipe = replace(recipe, arms=tuple(dict.fromkeys(chosen)), margin=recipe.margin if margin is None else margin)
+    if not recipe.arms:
+        raise ValueError("arms must name at least one arm")
+    if recipe.margin < 0:
+        raise ValueError(f"margin must not be negative, got {recipe.margin}")
+    recipe.architectures()  # an unknown arm is told here
+    return recipe
+
+
+def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    if isinstance(seeds, int):
+        if seeds < 1:
+            raise ValueError(f"seeds must be at least 1, got {seeds}")
+        return tuple(range(seeds))
+    if not seeds or min(seeds) < 0:
+        raise ValueError(f"seeds must be whole numbers from 0 on, got {list(seeds)}")
+    return tuple(sorted(set(seeds)))
+
+
+def _plan(recipe: Recipe, seeds: tuple[int, ...], budget: Budget, out: Path, data: Any) -> Plan:
+    """The plan, joined with the one that the folder holds already."""
+    for arm, design in recipe.architectures().items():
+        _fits(arm, design, data)
+    path = out / "plan.json"
+    there = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    steps = dict(there["steps"]) if there else {}
+    if there:
+        _same(there, recipe, budget, out)
+        seeds = tuple(sorted({*seeds, *there["seeds"]}))
+        kept = [arm for arm in there["arms"] if arm not in recipe.arms]
+        others = {arm: Architecture.from_dict(there["architectures"][arm]) for arm in kept}
+        recipe = replace(recipe, arms=(*recipe.arms, *kept), others={**recipe.others, **others})
+    if missing := {arm: recipe.architecture(arm) for arm in recipe.arms if arm not in steps}:
+        steps |= steps_of(budget, missing, recipe.original, data, recipe.training)
+    begun = there["circumstances"] if there else circumstances()
+    plan = Plan(recipe=recipe, seeds=seeds, budget=budget, steps=steps, source=data.source, circumstances=begun)
+    write_whole(path, json.dumps(plan.to_dict(), indent=2) + "\n")
+    return plan
+
+
+def _fits(arm: str, design: Architecture, data: Any) -> None:
+    for option, wanted in data.options.items():
+        if option in design.options and design.options[option] != wanted:
+            raise ValueError(f"{arm} is built with {option}={design.options[option]!r}, but the data need {wanted!r}")
+
+
+def _same(there: Mapping[str, Any], recipe: Recipe, budget: Budget, out: Path) -> None:
+    """What was planned before must be what is asked for now, but for seeds, further arms and the margin."""
+    here = read_back({**recipe.to_dict(), "budget": asdict(budget)})
+    common = {arm: design for arm, design in here["architectures"].items() if arm in there["architectures"]}
+    wanted = {key: here[key] for key in ("name", "task", "training", "budget")} | {"architectures": common}
+    found = {key: there[key] for key in wanted} | {
+        "architectures": {arm: there["architectures"][arm] for arm in common}
+    }
+    if found != wanted:
+        raise ValueError(f"{out} holds another comparison: {differences(found, wanted)}; choose another --out")
+
+
+# The record
+
+
+def summarise(out: Path, failures: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The record of a comparison from its folder alone: costs and scores by arm, verdicts, and every run's curves."""
+    path = out / "plan.json"
+    if not path.is_file():
+        raise ValueError(f"{out} is no comparison: it holds no plan.json")
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    results = {arm: _results(out, arm, plan["seeds"]) for arm in plan["arms"]}
+    metric = next((result["metric"] for runs in results.values() for result in runs.values()), None)
+    if metric is None:
+        raise ValueError(
+            f"no run in {out} is finished yet" + "".join(f"; {text}" for text in (failures or {}).values())
+        )
+    sign = 1 if metric["higher_is_better"] else -1
+    scores = {
+        arm: {seed: result["final"][metric["name"]] for seed, result in runs.items()} for arm, runs in results.items()
+    }
+    return {
+        "kind": "comparison",
+        **{key: plan[key] for key in ("name", "source", "seeds", "budget", "margin")},
+        "metric": metric,
+        "arms": {arm: _arm(out, arm, plan, results[arm], metric["name"]) for arm in plan["arms"]},
+        "verdict": _verdict(scores, plan["margin"], sign, metric["unit"]),
+        "failures": dict(failures or {}),
+        "task": plan["task"],
+        "training": plan["training"],
+        "runs": {
+            arm: {
+                str(seed): {"evaluations": result["evaluations"], "losses": result["losses"]}
+                for seed, result in runs.items()
+            }
+            for arm, runs in results.items()
+        },
+        **plan["circumstances"],
+    }
+
+
+def _results(out: Path, arm: str, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
+    found = {seed: folder_of(out, arm, seed) / "result.json" for seed in seeds}
+    return {seed: json.loads(path.read_text(encoding="utf-8")) for seed, path in found.items() if path.is_file()}
+
+
+def _arm(out: Path, arm: str, plan: Mapping[str, Any], runs: Mapping[int, Any], metric: str) -> dict[str, Any]:
+    """What an arm costs and what it scored."""
+    architecture = Architecture.from_dict(plan["architectures"][arm])
+    training = plan["training"]
+    precision = "float32" if training["precision"] == "float32" else "bfloat16"
+    setting = Setting(batch=training["batch"] // training["accumulate"], precision=precision)  # type: ignore[arg-type]
+    cost = formula(architecture, setting).cost(architecture, setting)
+    scores = [result["final"][metric] for result in runs.values()]
+    last = [result["evaluations"][-1].get("kappa") for result in runs.values()]
+    kappas = [number(kappa["median_over_layers"]) for kappa in last if kappa]
+    return {
+        "name": arm,
+        "architecture": architecture.to_dict(),
+        "params": cost.params.total,
+        "forward_macs": cost.forward_macs / setting.batch,
+        "memory_bytes": cost.memory_bytes,
+        "step_seconds": _step_seconds([folder_of(out, arm, seed) for seed in runs]),
+        "steps": plan["steps"][arm],
+        "score": asdict(estimate(scores)) if scores else None,
+        "scores": {str(seed): score for seed, score in zip(runs, scores, strict=True)},
+        "kappa": plain_statistics.median(kappas) if kappas else None,
+    }
+
+
+def _step_seconds(folders: Sequence[Path]) -> float | None:
+    """Median over stretches of steps of all seeds."""
+    times = []
+    for folder in folders:
+        path = folder / "timing.jsonl"
+        for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+            with contextlib.suppress(json.JSONDecodeError):  # a kill may have cut the last line
+                record = json.loads(line)
+                times.append(record["seconds"] / record["steps"])
+    return plain_statistics.median(times) if times else None
+
+
+def _verdict(scores: Mapping[str, Mapping[int, float]], margin: float, sign: int, unit: str) -> dict[str, Any]:
+    """Lean against the original and against the control; the parts due to depth and to heads; all in words."""
+    found: dict[str, Verdict] = {}
+    for against in ("original", "shallow"):
+        if set(scores.get("lean", ())) & set(scores.get(against, ())):
+            found[against] = compare_pairs("lean", against, scores["lean"], scores[against], margin, sign, unit)
+    others = [
+        compare_pairs(arm, "original", scores[arm], scores["original"], margin, sign, unit)
+        for arm in scores
+        if arm not in ("original", "lean", "shallow") and set(scores[arm]) & set(scores.get("original", ()))
+    ]
+    parts = effects(scores, sign)
+    words = [verdict.words for verdict in (*found.values(), *others)]
+    if parts is not None and parts.total.t is not None:
+        words.append(_attribution(parts, unit))
+    return {
+        "outcome": found["original"].outcome if "original" in found else None,
+        "words": words[0] if words else "nothing to compare: a verdict needs the arms lean and original",
+        "all_words": words,
+        "lean": {against: verdict.to_dict() for against, verdict in found.items()},
+        "others": {verdict.arm: verdict.to_dict() for verdict in others},
+        "effects": parts.to_dict() if parts else None,
+    }
+
+
+def _attribution(parts: Any, unit: str) -> str:
+    space = f" {unit}" if unit else ""
+
+    def shown(part: Any) -> str:
+        told = "" if part.t.low > 0 or part.t.high < 0 else ", not told from zero"
+        return f"{part.mean:+.2f}{space} [{part.t.low:+.2f}, {part.t.high:+.2f}]{told}"
+
+    return (
+        f"of lean − original, {shown(parts.total)}, fewer layers make {shown(parts.depth)}; "
+        f"more heads and the other MLP make {shown(parts.heads)}"
+    )

@@ -1,0 +1,68 @@
+"""A recipe: one task, the models to compare on it, and how they are trained. May import architecture, tasks, training.
+
+The four arms are a 2 × 2 of depth and of what a layer is (heads, head_dim, MLP): `original` and `lean` are given;
+`shallow` has lean's depth and the original's layers, `wide` the original's depth and lean's layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from leanformer.architecture import Architecture
+from leanformer.runs import Training
+from leanformer.tasks.base import Task
+
+ARMS = ("original", "lean", "shallow", "wide")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What `leanformer compare` runs."""
+
+    name: str
+    task: Task
+    original: Architecture
+    lean: Architecture
+    training: Training
+    margin: float
+    """By how much a model may be worse and still hold, in the metric's units."""
+    arms: tuple[str, ...] = ("original", "lean", "shallow")
+    seeds: int = 3
+    others: Mapping[str, Architecture] = field(default_factory=dict)
+    """More arms, by name."""
+
+    def architecture(self, arm: str) -> Architecture:
+        if arm in self.others:
+            return self.others[arm]
+        if arm not in ARMS:
+            known = ", ".join((*ARMS, *self.others))
+            raise ValueError(f'there is no arm "{arm}"; there are {known}, and --arm NAME:depth=4,heads=8 adds one')
+        if arm in ("original", "lean"):
+            return self.original if arm == "original" else self.lean
+        return crossed(self.lean, self.original) if arm == "shallow" else crossed(self.original, self.lean)
+
+    def architectures(self) -> dict[str, Architecture]:
+        return {arm: self.architecture(arm) for arm in self.arms}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "task": self.task.to_dict(),
+            "training": {**vars(self.training), "betas": list(self.training.betas)},
+            "margin": self.margin,
+            "architectures": {arm: design.to_dict() for arm, design in self.architectures().items()},
+        }
+
+
+def crossed(deep: Architecture, layers: Architecture) -> Architecture:
+    """The depth of one and the layers of the other, stage by stage."""
+    if len(deep.stages) != len(layers.stages):
+        if len(layers.stages) == 1:  # the other is a schedule of heads: only its depth is wanted
+            return layers.with_depth(deep.depth)
+        raise ValueError(
+            f"a schedule of heads has no form with {deep.depth} layers: give that arm by name, --arm NAME:depth=…"
+        )
+    stages = tuple(replace(layer, depth=stage.depth) for stage, layer in zip(deep.stages, layers.stages, strict=True))
+    return replace(layers, stages=stages)

@@ -1,0 +1,26 @@
+"""Recipes by name: functions that return a whole comparison's configuration, each with its command, time and score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from leanformer.recipe import Recipe
+
+ROOMS = {"images": ("digits", "fashion_mnist", "cifar10", "images")}
+"""Files here, and the recipes in each."""
+
+
+def names() -> list[str]:
+    return [name.replace("_", "-") for listed in ROOMS.values() for name in listed]
+
+
+def function(name: str) -> Callable[[], Recipe]:
+    for room, listed in ROOMS.items():
+        if name.replace("-", "_") in listed:
+            return getattr(import_module(f"{__name__}.{room}"), name.replace("-", "_"))
+    raise ValueError(f'there is no recipe "{name}"; there are {", ".join(names())}')
+
+
+def recipe(name: str) -> Recipe:
+    return function(name)()

@@ -1,0 +1,117 @@
+"""A recipe with other models, data or settings, as a command line or a notebook asks for them.
+
+May import recipe, tasks, training, zoo and designs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import yaml
+
+from leanformer import tasks, zoo
+from leanformer.architecture import Architecture
+from leanformer.recipe import ARMS, Recipe
+from leanformer.runs import Training
+
+SIZES = ("depth", "heads", "head_dim", "mlp_dim", "width", "keep")
+
+
+def adjusted(
+    recipe: Recipe,
+    *,
+    data: str | None = None,
+    model: str | None = None,
+    original: str = "",
+    lean: str = "",
+    arms: Sequence[str] = (),
+    settings: Sequence[str] = (),
+    training: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """The recipe with what was asked for changed.
+
+    Args:
+        data: the folder of the recipe's data; for the recipe `images`, the folder of images itself.
+        model: another original, by name; the lean design is then what `leanformer design` recommends.
+        original, lean: changes to these two, such as "depth=4,heads=8,mlp_dim=128,keep=width".
+        arms: further arms, each "NAME:changes to the original".
+        settings: "training.lr=1e-3", "task.flip=true", …
+        training: changes to the training, by name; None leaves a setting as it is.
+    """
+    changes = {key: value for key, value in (training or {}).items() if value is not None}
+    task_changes: dict[str, Any] = {}
+    for setting in settings:
+        room, key, value = _setting(setting)
+        (changes if room == "training" else task_changes)[key] = value
+    known = {item.name for item in fields(Training)}
+    if unknown := changes.keys() - known:
+        raise ValueError(f"training has no setting {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
+    if recipe.name == "images":
+        if data is None:
+            raise ValueError("the recipe images needs --data DIR, a folder with train/CLASS/*.png and val/CLASS/*.png")
+        model = model or recipe.original.name  # built anew, for the classes that the folder has
+    if data is not None:
+        task_changes["dataset" if recipe.name == "images" else "root"] = data
+    recipe = replace(
+        recipe,
+        training=replace(recipe.training, **changes),
+        task=tasks.read({**recipe.task.to_dict(), **task_changes}),
+    )
+    if model is not None:
+        recipe = _with_model(recipe, model, designed=not lean)
+    if original:
+        recipe = replace(recipe, original=redesigned(recipe.original, original))
+    if lean:
+        recipe = replace(recipe, lean=redesigned(recipe.original, lean))
+    for arm in arms:
+        name, colon, text = arm.partition(":")
+        if not colon or not re.fullmatch(r"[\w.-]+", name) or name in ARMS:
+            raise ValueError(f'--arm takes a new name and sizes, as in "narrow:heads=2,mlp_dim=64", got "{arm}"')
+        recipe = replace(recipe, others={**recipe.others, name: redesigned(recipe.original, text)})
+    return recipe
+
+
+def _with_model(recipe: Recipe, model: str, designed: bool) -> Recipe:
+    """Another original, built to fit the data; the lean one is the plan that `leanformer design` would give."""
+    from leanformer.designs import design
+    from leanformer.jobs import load
+
+    original = zoo.architecture_of(model, **load(recipe.task).options)
+    lean = design(original).recommended.architecture if designed else original
+    return replace(recipe, original=original, lean=lean)
+
+
+def redesigned(base: Architecture, text: str) -> Architecture:
+    """An architecture with the sizes that a text names: "depth=4,heads=8" or "depth=[4,4,8,2]"."""
+    sizes: dict[str, Any] = {}
+    for item in re.split(r",(?![^\[]*\])", text):
+        key, equals, value = item.strip().partition("=")
+        if not equals or key not in SIZES:
+            raise ValueError(f'sizes are given as in "depth=4,heads=8,mlp_dim=128" ({", ".join(SIZES)}), got "{item}"')
+        sizes[key] = yaml.safe_load(value)
+    keep = sizes.pop("keep", "head_dim")
+    changed = base
+    for key in ("width", "heads", "depth", "head_dim", "mlp_dim"):
+        if key not in sizes:
+            continue
+        if key == "heads":
+            changed = changed.with_heads(sizes[key], keep)
+        else:
+            method = {"width": "with_width", "depth": "with_depth", "head_dim": "with_head_dim", "mlp_dim": "with_mlp"}
+            changed = getattr(changed, method[key])(sizes[key])
+    return changed
+
+
+def _setting(text: str) -> tuple[str, str, Any]:
+    match = re.fullmatch(r"(training|task)\.(\w+)=(.*)", text)
+    if match is None:
+        raise ValueError(f'--set takes "training.NAME=VALUE" or "task.NAME=VALUE", got "{text}"')
+    value = yaml.safe_load(match[3])
+    if isinstance(value, str):  # YAML reads 1e-3 as text
+        with contextlib.suppress(ValueError):
+            value = float(value)
+    return match[1], match[2], value

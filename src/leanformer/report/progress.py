@@ -1,0 +1,70 @@
+"""Progress of a comparison where a person is watching: all runs, and each that is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+
+class RunsProgress:
+    """Bars on stderr; where that is no terminal, nothing but the messages."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}", style="dim"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+        self.whole: TaskID | None = None
+        self.steps: Mapping[str, int] = {}
+        self.active: dict[tuple[str, int], TaskID] = {}
+        self.done: dict[tuple[str, int], int] = {}
+
+    def __enter__(self) -> RunsProgress:
+        self.bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bars.stop()
+
+    def say(self, message: str) -> None:
+        self.console.print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+    def planned(self, steps: Mapping[str, int], runs: int) -> None:
+        """Steps of each arm, and how many runs there are to do."""
+        self.steps = steps
+        total = sum(steps.values()) * runs // max(1, len(steps))
+        self.whole = self.bars.add_task("all runs", total=total, note=f"{runs} runs")
+
+    def hear(self, arm: str, seed: int, event: Mapping[str, Any]) -> None:
+        run = (arm, seed)
+        if event["event"] == "said":
+            self.say(event["text"])
+        elif event["event"] == "progress":
+            if run not in self.active:
+                self.active[run] = self.bars.add_task(f"{arm}, seed {seed}", total=self.steps[arm], note="")
+            self._advance(run, event["step"])
+            self.bars.update(self.active[run], completed=event["step"], note=f"loss {event['loss']:.3f}")
+        elif event["event"] in ("done", "diverged"):
+            self._advance(run, self.steps[arm])
+            if run in self.active:
+                self.bars.remove_task(self.active.pop(run))
+            if event["event"] == "diverged":
+                self.say(event["text"])
+
+    def _advance(self, run: tuple[str, int], step: int) -> None:
+        if self.whole is not None:
+            self.bars.advance(self.whole, step - self.done.get(run, 0))
+        self.done[run] = step
