@@ -14,7 +14,7 @@ from test_cli import run
 import leanformer as lf
 from leanformer import families, inputs, measurement, theory
 from leanformer.records import number, plain, write_json
-from leanformer.report import figures
+from leanformer.report import curves, figures
 from leanformer.report.measurement import figure
 
 
@@ -103,12 +103,12 @@ def test_theory_record_and_every_figure(tmp_path: Path, folder: Path) -> None:
     record = measurement.theory_record(17, 8, [1, 2, 4], samples=50, seed=0, progress=lambda step: None)
     assert [row["columns"] for row in record["rows"]] == [8, 16, 32]
     assert all(row["smallest_sigma"] > 0 for row in record["rows"])
-    step = {"step": 0, "mean_over_layers": 3.0, "median_over_layers": 2.0}
+    kappa = {"mean_over_layers": 3.0, "median_over_layers": 2.0}
     drawn = {
         "theory": figures.theory_against_simulation(plain(record)),
         "layers": figures.kappa_by_layer(plain(measurement.measure_named(str(folder), batch=2))),
         "heads": figures.kappa_by_heads(measurement.measure_heads("vit_tiny_patch16_224", [2, 3], depth=1, batch=1)),
-        "training": figures.kappa_over_training([step, {**step, "step": 5}]),
+        "training": curves.kappa_over_training({"lean": [[{"step": 0, "kappa": kappa}, {"step": 5, "kappa": kappa}]]}),
     }
     for name, made in drawn.items():
         png, svg = figures.save(made, tmp_path / name)

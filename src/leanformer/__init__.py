@@ -17,6 +17,7 @@ _HOMES = {
     "architecture_of": "zoo",
     "attention_blocks": "families",
     "build": "families",
+    "compare": "comparison",
     "create": "zoo",
     "describe": "families",
     "design": "designs",
@@ -27,6 +28,7 @@ _HOMES = {
     "probe": "probing",
     "save_pretrained": "weights",
     "track": "tracking",
+    "train": "training",
     "trainer_callback": "callbacks",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from leanformer.architecture import Stage as Stage
     from leanformer.callbacks import lightning_callback as lightning_callback
     from leanformer.callbacks import trainer_callback as trainer_callback
+    from leanformer.comparison import compare as compare
     from leanformer.designs import design as design
     from leanformer.families import attention_blocks as attention_blocks
     from leanformer.families import build as build
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from leanformer.probing import measure as measure
     from leanformer.probing import probe as probe
     from leanformer.tracking import track as track
+    from leanformer.training import train as train
     from leanformer.weights import from_pretrained as from_pretrained
     from leanformer.weights import load_weights as load_weights
     from leanformer.weights import save_pretrained as save_pretrained

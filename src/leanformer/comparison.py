@@ -24,7 +24,7 @@ from leanformer.cost import Setting, formula
 from leanformer.recipe import Recipe
 from leanformer.records import circumstances, number, plain
 from leanformer.runs import Run, differences, read_back, write_run
-from leanformer.statistics import Verdict, compare_pairs, effects, estimate
+from leanformer.statistics import Verdict, compare_pairs, effects, estimate, points
 
 Listener = Callable[[str, int, Mapping[str, Any]], None]
 """Hears of a run by arm and seed: progress (step, loss), said (text), done, diverged (text)."""
@@ -210,6 +210,19 @@ def _same(there: Mapping[str, Any], recipe: Recipe, budget: Budget, out: Path) -
 # The record
 
 
+def read_record(path: Path) -> dict[str, Any]:
+    """The record of a comparison: made anew of a folder with runs, or read where there is only the record."""
+    if (path / "plan.json").is_file():
+        return summarise(path)
+    file = path / "comparison.json" if path.is_dir() else path
+    if not file.is_file():
+        raise ValueError(f"{path} holds no comparison: neither plan.json nor comparison.json is there")
+    record = json.loads(file.read_text(encoding="utf-8"))
+    if record.get("kind") != "comparison":
+        raise ValueError(f"{file} is no record of a comparison")
+    return record
+
+
 def summarise(out: Path, failures: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The record of a comparison from its folder alone: costs and scores by arm, verdicts, and every run's curves."""
     path = out / "plan.json"
@@ -222,7 +235,6 @@ def summarise(out: Path, failures: Mapping[str, str] | None = None) -> dict[str,
         raise ValueError(
             f"no run in {out} is finished yet" + "".join(f"; {text}" for text in (failures or {}).values())
         )
-    sign = 1 if metric["higher_is_better"] else -1
     scores = {
         arm: {seed: result["final"][metric["name"]] for seed, result in runs.items()} for arm, runs in results.items()
     }
@@ -231,7 +243,7 @@ def summarise(out: Path, failures: Mapping[str, str] | None = None) -> dict[str,
         **{key: plan[key] for key in ("name", "source", "seeds", "budget", "margin")},
         "metric": metric,
         "arms": {arm: _arm(out, arm, plan, results[arm], metric["name"]) for arm in plan["arms"]},
-        "verdict": _verdict(scores, plan["margin"], sign, metric["unit"]),
+        "verdict": _verdict(scores, plan["margin"], metric),
         "failures": dict(failures or {}),
         "task": plan["task"],
         "training": plan["training"],
@@ -287,39 +299,42 @@ def _step_seconds(folders: Sequence[Path]) -> float | None:
     return plain_statistics.median(times) if times else None
 
 
-def _verdict(scores: Mapping[str, Mapping[int, float]], margin: float, sign: int, unit: str) -> dict[str, Any]:
+def _verdict(scores: Mapping[str, Mapping[int, float]], margin: float, metric: Mapping[str, Any]) -> dict[str, Any]:
     """Lean against the original and against the control; the parts due to depth and to heads; all in words."""
-    found: dict[str, Verdict] = {}
-    for against in ("original", "shallow"):
-        if set(scores.get("lean", ())) & set(scores.get(against, ())):
-            found[against] = compare_pairs("lean", against, scores["lean"], scores[against], margin, sign, unit)
+    sign, resolution = (1 if metric["higher_is_better"] else -1), metric.get("resolution", 0.0)
+
+    def judged(arm: str, against: str) -> Verdict | None:
+        ours, theirs = scores.get(arm, {}), scores.get(against, {})
+        if not ours.keys() & theirs.keys():
+            return None
+        return compare_pairs(arm, against, ours, theirs, margin, sign, metric["unit"], resolution)
+
+    lean = {against: found for against in ("original", "shallow") if (found := judged("lean", against))}
     others = [
-        compare_pairs(arm, "original", scores[arm], scores["original"], margin, sign, unit)
-        for arm in scores
-        if arm not in ("original", "lean", "shallow") and set(scores[arm]) & set(scores.get("original", ()))
+        found for arm in scores if arm not in ("original", "lean", "shallow") and (found := judged(arm, "original"))
     ]
-    parts = effects(scores, sign)
-    words = [verdict.words for verdict in (*found.values(), *others)]
+    parts = effects(scores, sign, resolution)
+    words = [verdict.words for verdict in (*lean.values(), *others)]
     if parts is not None and parts.total.t is not None:
-        words.append(_attribution(parts, unit))
+        words.append(_attribution(parts, metric["unit"]))
     return {
-        "outcome": found["original"].outcome if "original" in found else None,
+        "outcome": lean["original"].outcome if "original" in lean else None,
         "words": words[0] if words else "nothing to compare: a verdict needs the arms lean and original",
         "all_words": words,
-        "lean": {against: verdict.to_dict() for against, verdict in found.items()},
+        "lean": {against: verdict.to_dict() for against, verdict in lean.items()},
         "others": {verdict.arm: verdict.to_dict() for verdict in others},
         "effects": parts.to_dict() if parts else None,
     }
 
 
 def _attribution(parts: Any, unit: str) -> str:
-    space = f" {unit}" if unit else ""
+    space = f" {points(unit)}" if unit else ""
 
     def shown(part: Any) -> str:
         told = "" if part.t.low > 0 or part.t.high < 0 else ", not told from zero"
         return f"{part.mean:+.2f}{space} [{part.t.low:+.2f}, {part.t.high:+.2f}]{told}"
 
     return (
-        f"of lean − original, {shown(parts.total)}, fewer layers make {shown(parts.depth)}; "
-        f"more heads and the other MLP make {shown(parts.heads)}"
+        f"the difference is the sum of two: fewer layers alone (shallow − original) {shown(parts.depth)}; "
+        f"heads and MLP at that depth (lean − shallow) {shown(parts.heads)}"
     )

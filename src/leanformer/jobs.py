@@ -121,7 +121,8 @@ class _Pool:
 
 
 def _serve(worker: subprocess.Popen[str], waiting: queue.SimpleQueue[Path], events: queue.SimpleQueue[Any]) -> None:
-    assert worker.stdin is not None and worker.stdout is not None
+    assert worker.stdin is not None
+    assert worker.stdout is not None
     while True:
         try:
             folder = waiting.get_nowait()

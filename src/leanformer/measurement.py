@@ -1,6 +1,6 @@
 """Measure a model by name: load it, feed it, and record κ by layer beside the Gaussian prediction.
 
-May import probe, theory, zoo, weights, inputs and records.
+May import probing, theory, zoo, weights, inputs, runs and records.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from leanformer.architecture import REGIMES, Keep
 from leanformer.inputs import Inputs
 from leanformer.probing import measure
 from leanformer.records import circumstances, quantiles
+from leanformer.runs import read_run
 from leanformer.weights import from_pretrained, load_weights
 
 
@@ -49,6 +50,9 @@ def choose_inputs(
         raise ValueError("--images, --text and --random exclude each other")
     if batch < 1:
         raise ValueError(f"--batch must be at least 1, got {batch}")
+    if (Path(name) / "run.json").is_file() and images is None and text is None and not random and tokens is None:
+        data = read_run(Path(name)).task.load()  # a run is measured on what it was held out from
+        return Inputs(data.probe_batch(batch), f"{batch} held-out samples of {data.source}")
     config = getattr(model, "config", None)
     if config is None or not hasattr(config, "vocab_size"):
         if text is not None or tokens is not None:

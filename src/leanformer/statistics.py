@@ -16,6 +16,8 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 POWER = 0.8
+FEWEST_SEEDS = 3
+"""A verdict on fewer seeds would rest on a spread that is hardly known."""
 MOST_SEEDS = 1000
 """Beyond so many seeds the answer is "more than anyone would run"."""
 
@@ -39,8 +41,12 @@ class Estimate:
     seeds: int
 
 
-def estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """Mean, standard deviation, Student's t interval and the bootstrap's (percentile, exact for few values)."""
+def estimate(values: Sequence[float], confidence: float = CONFIDENCE, resolution: float = 0.0) -> Estimate:
+    """Mean, standard deviation, Student's t interval and the bootstrap's (percentiles of 10,000 resamples).
+
+    Scores come in steps of `resolution` (one sample more or less), so that two may be equal by chance: the spread is
+    never taken to be less than that of rounding to such steps.
+    """
     sample = np.asarray(values, dtype=np.float64)
     if sample.size == 0:
         raise ValueError("an estimate needs at least one value, got none")
@@ -49,7 +55,7 @@ def estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimat
     mean = float(sample.mean())
     if sample.size == 1:
         return Estimate(mean, None, None, None, 1)
-    deviation = float(sample.std(ddof=1))
+    deviation = max(float(sample.std(ddof=1)), resolution / math.sqrt(12))
     half = float(stats.t.ppf((1 + confidence) / 2, sample.size - 1)) * deviation / math.sqrt(sample.size)
     return Estimate(
         mean, deviation, Interval(mean - half, mean + half), _bootstrap(sample, confidence), int(sample.size)
@@ -87,6 +93,7 @@ def compare_pairs(
     margin: float,
     sign: int = 1,
     unit: str = "",
+    resolution: float = 0.0,
 ) -> Verdict:
     """Non-inferiority by seeds that both arms have finished: the arm holds if it is worse by no more than the margin.
 
@@ -96,21 +103,22 @@ def compare_pairs(
         margin: what difference would matter, in the score's units.
         sign: 1 where more is better, −1 where less is.
         unit: of the score, for the words.
+        resolution: the smallest step between two scores.
     """
     if margin < 0:
         raise ValueError(f"the margin must not be negative, got {margin}")
     seeds = sorted(ours.keys() & theirs.keys())
     if not seeds:
         raise ValueError(f"{arm} and {against} have no seed in common")
-    difference = estimate([sign * (ours[seed] - theirs[seed]) for seed in seeds])
+    difference = estimate([sign * (ours[seed] - theirs[seed]) for seed in seeds], resolution=math.sqrt(2) * resolution)
     outcome, more = _decide(difference, margin)
     words = _words(arm, against, outcome, difference, margin, more, unit)
     return Verdict(arm, against, outcome, difference, margin, more, words)
 
 
 def _decide(difference: Estimate, margin: float) -> tuple[Outcome, int | None]:
-    if difference.t is None:
-        return "cannot tell", 2
+    if difference.t is None or difference.seeds < FEWEST_SEEDS:
+        return "cannot tell", FEWEST_SEEDS - difference.seeds
     if difference.t.low >= -margin:
         return "holds", 0
     if difference.t.high < -margin:
@@ -132,7 +140,7 @@ def more_seeds(difference: Estimate, margin: float) -> int | None:
 def _words(
     arm: str, against: str, outcome: Outcome, difference: Estimate, margin: float, more: int | None, unit: str
 ) -> str:
-    space = f" {unit}" if unit else ""
+    space = f" {points(unit)}" if unit else ""
     if difference.t is None:
         shown = f"{difference.mean:+.2f}{space} in one seed, which has no interval"
     else:
@@ -140,10 +148,10 @@ def _words(
             f"{difference.mean:+.2f}{space} [{difference.t.low:+.2f}, {difference.t.high:+.2f}] "
             f"over {difference.seeds} seeds"
         )
-    limit = f"margin {margin:g}{space}"
+    limit = f"margin {margin:g}"
     if outcome == "cannot tell":
-        needed = f"about {more} more seeds needed" if more else f"more than {MOST_SEEDS} seeds needed"
-        return f"cannot tell whether {arm} holds against {against}: {needed} ({shown}, {limit})"
+        needed = f"about {more} more seed{'s' * (more > 1)} needed" if more else f"more than {MOST_SEEDS} seeds needed"
+        return f"cannot tell: {needed} for {arm} against {against} ({shown}, {limit})"
     extra = ""
     if outcome == "holds" and difference.t is not None:
         if difference.t.low > 0:
@@ -151,6 +159,11 @@ def _words(
         elif difference.t.high < 0:
             extra = ", measurably lower but within the margin"
     return f"{arm} {outcome} against {against}{extra}: {shown}, {limit}"
+
+
+def points(unit: str) -> str:
+    """The unit of a difference."""
+    return "points" if unit == "%" else unit
 
 
 @dataclass(frozen=True)
@@ -172,7 +185,7 @@ class Effects:
         return asdict(self)
 
 
-def effects(scores: Mapping[str, Mapping[int, float]], sign: int = 1) -> Effects | None:
+def effects(scores: Mapping[str, Mapping[int, float]], sign: int = 1, resolution: float = 0.0) -> Effects | None:
     """The parts due to depth and to heads, from the seeds that all arms concerned have; None without the control."""
     if any(not scores.get(arm) for arm in ("original", "lean", "shallow")):
         return None
@@ -181,7 +194,8 @@ def effects(scores: Mapping[str, Mapping[int, float]], sign: int = 1) -> Effects
         seeds = sorted(set.intersection(*(set(scores[arm]) for arm in weights)))
         if not seeds:
             return None
-        return estimate([sign * sum(w * scores[arm][seed] for arm, w in weights.items()) for seed in seeds])
+        values = [sign * sum(w * scores[arm][seed] for arm, w in weights.items()) for seed in seeds]
+        return estimate(values, resolution=math.sqrt(len(weights)) * resolution)
 
     parts = [
         combined(lean=1, original=-1),

@@ -51,7 +51,7 @@ def _plain(model: nn.Module, key: str) -> Any:
 
 def from_pretrained(folder: str | Path, device: torch.device | str = "cpu") -> nn.Module:
     """The model that `save_pretrained` wrote, in evaluation mode."""
-    folder = Path(folder)
+    folder = saved_in(Path(folder))
     config = _read_config(folder)
     if "model_type" in config:
         from leanformer.families._huggingface import model_from_folder
@@ -65,6 +65,7 @@ def from_pretrained(folder: str | Path, device: torch.device | str = "cpu") -> n
 
 def read_folder(folder: Path) -> Architecture:
     """The architecture of a saved folder: ours, or Hugging Face's own of a family we know."""
+    folder = saved_in(folder)
     config = _read_config(folder)
     if isinstance(config.get("architecture"), dict):
         return Architecture.from_dict(config["architecture"])
@@ -165,6 +166,11 @@ def _read_tensors(source: Path) -> tuple[dict[str, torch.Tensor], Architecture |
     if not isinstance(state, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
         raise ValueError(f"{source} holds no state dict of tensors")
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}, None
+
+
+def saved_in(folder: Path) -> Path:
+    """The folder of the model itself: that of a training run holds it one level down."""
+    return folder / "model" if (folder / "run.json").is_file() and (folder / "model").is_dir() else folder
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

@@ -7,7 +7,22 @@ from importlib import import_module
 
 from leanformer.recipe import Recipe
 
-ROOMS = {"images": ("digits", "fashion_mnist", "cifar10", "images")}
+ROOMS = {
+    "images": ("digits", "fashion_mnist", "cifar10", "images"),
+    "imagenet": (
+        "imagenet_vit_base",
+        "imagenet_deit_base",
+        "imagenet_xcit_medium",
+        "imagenet_tnt_base",
+        "imagenet_volo_d3",
+        "imagenet_davit_base",
+        "imagenet_vit_large",
+        "imagenet_deit_large",
+        "imagenet_xcit_large",
+        "imagenet_volo_d4",
+        "imagenet_davit_large",
+    ),
+}
 """Files here, and the recipes in each."""
 
 

@@ -33,20 +33,22 @@ STYLE = {
 }
 
 
-def _figure(draw: Callable[[Axes], None], width: float = 6.4, height: float = 3.8) -> Figure:
+def framed(draw: Callable[[Axes], None], width: float = 6.4, height: float = 3.8) -> Figure:
+    """A figure in the style of all others."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
         draw(figure.add_subplot())
     return figure
 
 
-def save(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as PNG and SVG; returns the two files."""
+def save(figure: Figure, path: Path, suffixes: Sequence[str] = (".png", ".svg")) -> list[Path]:
+    """Write a figure in several formats; returns the files. The same figure gives the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    files = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
+    files = [path.with_suffix(suffix) for suffix in suffixes]
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with mpl.rc_context(STYLE):
-        figure.savefig(files[0])
-        figure.savefig(files[1], metadata={"Date": None})
+        for file in files:
+            figure.savefig(file, metadata=dates.get(file.suffix))
     return files
 
 
@@ -67,7 +69,7 @@ def kappa_by_layer(record: Record) -> Figure:
         axes.set_title(f"Attention of {_short(record['model'])} ({record['weights']})")
         axes.legend()
 
-    return _figure(draw)
+    return framed(draw)
 
 
 def kappa_by_heads(record: Record) -> Figure:
@@ -97,28 +99,7 @@ def kappa_by_heads(record: Record) -> Figure:
         axes.set_title(f"{_short(record['model'])}, {record['depth']} layers ({record['weights']}); band: layers")
         axes.legend()
 
-    return _figure(draw)
-
-
-def kappa_over_training(records: Sequence[Record], names: Sequence[str] = ()) -> Figure:
-    """κ along training, one line per run: the paper's Fig. 2 takes the mean over layers; the median is steadier."""
-
-    def draw(axes: Axes) -> None:
-        runs = records if names else [records]
-        for index, run in enumerate(runs):
-            steps = [record["step"] for record in run]  # type: ignore[index, union-attr]
-            label = names[index] if names else "median over layers"
-            colour = (FIXED, SPLIT, THEORY, SIMULATION)[index % 4]
-            medians = [number(record["median_over_layers"]) for record in run]  # type: ignore[index, union-attr]
-            means = [number(record["mean_over_layers"]) for record in run]  # type: ignore[index, union-attr]
-            axes.plot(steps, medians, "o-", ms=3, color=colour, label=label)
-            axes.plot(steps, means, ":", color=colour, lw=1, label=None if names else "mean over layers")
-        axes.set_yscale("log")
-        axes.set(xlabel="optimizer steps", ylabel="condition number κ")
-        axes.set_title("κ of the attention blocks over training")
-        axes.legend()
-
-    return _figure(draw)
+    return framed(draw)
 
 
 def theory_against_simulation(record: Record) -> Figure:
@@ -143,7 +124,7 @@ def theory_against_simulation(record: Record) -> Figure:
         axes.set_title(f"Gaussian blocks: {record['tokens']} tokens, heads of {record['head_dim']}")
         axes.legend()
 
-    return _figure(draw)
+    return framed(draw)
 
 
 def pareto(record: Record) -> Figure:
@@ -168,7 +149,7 @@ def pareto(record: Record) -> Figure:
         axes.set_title(f"Leaner designs of {_short(record['original']['architecture']['name'])}")
         axes.legend()
 
-    return _figure(draw)
+    return framed(draw)
 
 
 def _mark_cliff(axes: Axes, place: float) -> None:

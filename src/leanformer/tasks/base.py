@@ -27,6 +27,8 @@ class Metric:
     name: str
     unit: str = ""
     higher_is_better: bool = True
+    resolution: float = 0.0
+    """The smallest step between two values: what one held-out sample is worth."""
 
     @property
     def sign(self) -> int:

@@ -83,11 +83,10 @@ class Images(Task):
 class ImageData(Data):
     """Images in memory."""
 
-    metric = Metric("accuracy", "%")
-
     def __init__(self, task: Images, found: pictures.Pictures) -> None:
         self.task, self.found = task, found
         self.source, self.size, self.classes = found.source, len(found.train), found.classes
+        self.metric = Metric("accuracy", "%", resolution=100 / len(found.held_out))
         self.mixing = _mixing(task, found.classes)
         self._prepare()
 

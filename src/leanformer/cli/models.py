@@ -1,44 +1,12 @@
-"""The command line: thin commands, no logic. Heavy imports wait until a command needs them."""
+"""Commands about models: paper, models, measure, theory, design."""
 
 import json
-import os
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-app = typer.Typer(
-    name="leanformer",
-    help="Measure how well conditioned a transformer's attention is, redesign it, prove whether the lean model holds.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
-output = Console(width=None if sys.stdout.isatty() else 120)
-messages = Console(stderr=True)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        from leanformer import __version__
-
-        print(f"leanformer {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None: ...
+from leanformer.cli.shared import AsJson, Model, Out, Seed, app, messages, numbers, output, show, working
 
 
 @app.command()
@@ -100,15 +68,6 @@ def models(
             output.print(f"[bold]{key}[/]  {'  '.join(names)}")
 
 
-Model = Annotated[
-    str, typer.Argument(help="A name from `leanformer models` or of any timm model, or a saved model's folder.")
-]
-Out = Annotated[
-    Path | None, typer.Option(help="Folder for the record and the figure [default: runs/…].", file_okay=False)
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of initial weights and random inputs.")]
-
-
 @app.command()
 def measure(
     model: Model,
@@ -141,15 +100,15 @@ def measure(
     if heads:
         if checkpoint is not None or projections is not None:
             raise ValueError("--heads measures at initialisation: it takes no --checkpoint and no --projections")
-        with _progress("measuring") as progress:
-            record = measure_heads(model, _numbers("--heads", heads), depth=depth, progress=progress, **choice)
-        _show(record, measurement.heads, figures.kappa_by_heads, folder / "kappa_by_heads", as_json)
+        with working("measuring") as progress:
+            record = measure_heads(model, numbers("--heads", heads), depth=depth, progress=progress, **choice)
+        show(record, measurement.heads, figures.kappa_by_heads, folder / "kappa_by_heads", as_json)
     else:
         if depth is not None:
             raise ValueError("--depth goes with --heads")
-        with _progress(f"measuring {model}"):
+        with working(f"measuring {model}"):
             record = measure_named(model, checkpoint, projections=projections, **choice)
-        _show(record, measurement.layers, figures.kappa_by_layer, folder / "kappa_by_layer", as_json)
+        show(record, measurement.layers, figures.kappa_by_layer, folder / "kappa_by_layer", as_json)
 
 
 @app.command()
@@ -172,14 +131,14 @@ def theory(
     from leanformer.measurement import measure_heads, theory_record
     from leanformer.report import figures, measurement
 
-    counts, folder = _numbers("--heads", heads), out or Path("runs/theory")
-    with _progress("sampling") as progress:
+    counts, folder = numbers("--heads", heads), out or Path("runs/theory")
+    with working("sampling") as progress:
         record = theory_record(tokens, head_dim, counts, samples, seed, progress)
         if model != "none":
             record["real"] = measure_heads(model, counts, depth=depth, seed=seed, batch=4, progress=progress)
-    _show(record, measurement.theory, figures.theory_against_simulation, folder / "theory", as_json)
+    show(record, measurement.theory, figures.theory_against_simulation, folder / "theory", as_json)
     if model != "none" and not as_json:
-        _show(record["real"], measurement.heads, figures.kappa_by_heads, folder / "kappa_by_heads", as_json)
+        show(record["real"], measurement.heads, figures.kappa_by_heads, folder / "kappa_by_heads", as_json)
 
 
 @app.command()
@@ -229,14 +188,14 @@ def design(
         checkpointing=checkpointing,
         optimizer=optimizer,  # type: ignore[arg-type]
     )
-    with _progress(f"designing {model}"):
+    with working(f"designing {model}"):
         base = zoo.architecture_of(model)
         whole = formula(base, setting).cost(base, setting)
         limits = designs.Limits(
             params=designs.scaled(params, whole.params.total, "--params") if params else None,
             memory_bytes=designs.scaled(fit, whole.memory_bytes, "--fit") if fit else None,
             macs=designs.scaled(macs, whole.forward_macs / batch, "--macs") if macs else None,
-            depth=(min(_numbers("--depth", depth)), max(_numbers("--depth", depth))) if depth else None,
+            depth=(min(numbers("--depth", depth)), max(numbers("--depth", depth))) if depth else None,
         )
         regimes: Any = {"fixed": ["head_dim"], "split": ["width"], "both": ["head_dim", "width"]}[regime]
         open_ended = limits == designs.Limits()
@@ -244,7 +203,7 @@ def design(
             base,
             limits=None if open_ended else limits,
             regimes=regimes,
-            head_dims=_numbers("--head-dim", head_dim) if head_dim else (),
+            head_dims=numbers("--head-dim", head_dim) if head_dim else (),
             setting=setting,
         )
     if emit:
@@ -261,148 +220,7 @@ def design(
                 f"{run.flops:.2g} FLOPs, {run.device_hours:,.0f} device-hours ({run.wall_hours:,.1f} h), "
                 f"{run.energy_kwh:,.0f} kWh."
             )
-    _show(record, report.table, pareto, (out or Path("runs") / f"design-{Path(model).name}") / "design", as_json)
+    show(record, report.table, pareto, (out or Path("runs") / f"design-{Path(model).name}") / "design", as_json)
     if not as_json:
         for line in record["words"]:
             output.print(line, highlight=False, soft_wrap=True)
-
-
-@app.command()
-def compare(
-    recipe: Annotated[str, typer.Argument(help="What to run; `leanformer recipes` lists them.")] = "digits",
-    arms: Annotated[str, typer.Option(help='Of "original,lean,shallow,wide" [default: the recipe\'s].')] = "",
-    seeds: Annotated[str, typer.Option(help='How many, such as "5" [default: the recipe\'s].')] = "",
-    steps: Annotated[int | None, typer.Option(help="Optimizer steps of the original.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Samples of a step.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
-    budget: Annotated[str, typer.Option(help="Held equal: steps, tokens, flops or time, or e.g. time=10m.")] = "steps",
-    margin: Annotated[float | None, typer.Option(help="By how much a model may be worse and hold.")] = None,
-    data: Annotated[str | None, typer.Option(help="Folder with the data [default: LEANFORMER_DATA].")] = None,
-    model: Annotated[str | None, typer.Option(help="Another original; lean is what `design` recommends.")] = None,
-    original: Annotated[str, typer.Option(help='Sizes of the original, as in "depth=8,heads=4".')] = "",
-    lean: Annotated[str, typer.Option(help='Sizes of the lean model, as in "depth=4,heads=8,keep=width".')] = "",
-    arm: Annotated[list[str], typer.Option(help='One more arm, as in "narrow:heads=2,mlp_dim=64".')] = [],  # noqa: B006
-    settings: Annotated[
-        list[str], typer.Option("--set", help='Any setting, as in "training.clip=0.5" or "task.shift=2".')
-    ] = [],  # noqa: B006
-    precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Runs at a time [default: one per GPU or core].")] = None,
-    log_with: Annotated[str, typer.Option(help="tensorboard, trackio or wandb.")] = "",
-    out: Out = None,
-    as_json: AsJson = False,
-) -> None:
-    """The main job: train original, lean and control side by side, and say what holds.
-
-    Every arm runs with every seed, on the same batches. The verdict compares lean with the original, and with
-    `shallow` (lean's depth, the original's layers), so that what heads do is told from what depth does.
-
-    The same command goes on where it was stopped, however that was; more `--seeds` or `--arms` add to what is there.
-    Several GPUs or hosts: `torchrun --nproc-per-node 8 -m leanformer compare …`
-    """
-    from leanformer import recipes
-    from leanformer.comparison import compare as run
-    from leanformer.recipes.choices import adjusted
-    from leanformer.report.progress import RunsProgress
-
-    with messages.status("reading the recipe"):
-        chosen = adjusted(
-            recipes.recipe(recipe),
-            data=data,
-            model=model,
-            original=original,
-            lean=lean,
-            arms=arm,
-            settings=settings,
-            training={"steps": steps, "batch": batch, "lr": lr, "precision": precision},
-        )
-    folder = out or Path("runs") / f"compare-{recipe}"
-    with RunsProgress(messages) as progress:
-        record = run(
-            chosen,
-            out=folder,
-            arms=[name.strip() for name in arms.split(",")] if arms else None,
-            seeds=_count("--seeds", seeds) if seeds else None,
-            budget=budget,
-            margin=margin,
-            jobs=jobs,
-            log_with=log_with,
-            say=progress.say,
-            planned=lambda plan: progress.planned(plan.steps, len(plan.runs())),
-            listen=progress.hear,
-        )
-    if int(os.environ.get("RANK", "0")) == 0:
-        _show_comparison(record, folder, as_json)
-
-
-def _show_comparison(record: Mapping[str, Any], folder: Path, as_json: bool) -> None:
-    from leanformer.records import plain
-    from leanformer.report import comparison
-
-    if as_json:
-        print(json.dumps(plain({key: value for key, value in record.items() if key != "runs"}), indent=2))
-    else:
-        output.print(comparison.table(record))
-        for line in comparison.words(record):
-            output.print(f"{line[0].upper()}{line[1:]}.", highlight=False, soft_wrap=True, markup=False)
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[str], None]]:
-    """A line that says what is being done, where a person is watching."""
-    with messages.status(what) as status:
-        yield lambda step: status.update(f"{what}: {step}")
-
-
-def _show(
-    record: Mapping[str, Any], table: Callable[..., Any], draw: Callable[..., Any], path: Path, as_json: bool
-) -> None:
-    """Write the record and its figure; print the record or its table."""
-    from leanformer.records import plain, write_json
-    from leanformer.report.figures import save
-
-    write_json(path.with_suffix(".json"), record)
-    files = save(draw(record), path)
-    if as_json:
-        print(json.dumps(plain(record), indent=2))
-    else:
-        output.print(table(record))
-        for warning in record.get("warnings", ()):
-            output.print(f"[yellow]note[/] {warning}", highlight=False)
-    messages.print(
-        f"written: {path.with_suffix('.json')}, {files[0].name}, {files[1].name}", style="dim", highlight=False
-    )
-
-
-def _numbers(option: str, text: str) -> list[int]:
-    """ "2,4,8-10" as a list."""
-    found: list[int] = []
-    try:
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            found += range(int(first), int(last or first) + 1)
-    except ValueError:
-        found = []
-    if not found or min(found) < 1:
-        raise ValueError(f'{option} takes whole numbers from 1 on, such as "2,4,8" or "2-18", got "{text}"')
-    return found
-
-
-def _count(option: str, text: str) -> int:
-    if not text.strip().isdigit() or int(text) < 1:
-        raise ValueError(f'{option} takes a whole number of at least 1, got "{text}"')
-    return int(text)
-
-
-def main() -> None:
-    """Run the command; a user's mistake is one clear line and exit code 2."""
-    for quiet, value in (("TRANSFORMERS_VERBOSITY", "error"), ("HF_HUB_DISABLE_PROGRESS_BARS", "1")):
-        os.environ.setdefault(quiet, value)
-    try:
-        app()
-    except (ValueError, OSError) as error:
-        messages.print(f"leanformer: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

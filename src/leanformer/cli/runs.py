@@ -1,0 +1,186 @@
+"""Commands that train, and what comes of it: compare, train, report, recipes."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leanformer.cli.shared import AsJson, Out, Seed, app, count, messages, output
+
+
+@app.command()
+def compare(
+    recipe: Annotated[str, typer.Argument(help="What to run; `leanformer recipes` lists them.")] = "digits",
+    arms: Annotated[str, typer.Option(help='Of "original,lean,shallow,wide" [default: the recipe\'s].')] = "",
+    seeds: Annotated[str, typer.Option(help='How many, such as "5" [default: the recipe\'s].')] = "",
+    steps: Annotated[int | None, typer.Option(help="Optimizer steps of the original.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Samples of a step.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
+    budget: Annotated[str, typer.Option(help="Held equal: steps, tokens, flops or time, or e.g. time=10m.")] = "steps",
+    margin: Annotated[float | None, typer.Option(help="By how much a model may be worse and hold.")] = None,
+    data: Annotated[str | None, typer.Option(help="Folder with the data [default: LEANFORMER_DATA].")] = None,
+    model: Annotated[str | None, typer.Option(help="Another original; lean is what `design` recommends.")] = None,
+    original: Annotated[str, typer.Option(help='Sizes of the original, as in "depth=8,heads=4".')] = "",
+    lean: Annotated[str, typer.Option(help='Sizes of the lean model, as in "depth=4,heads=8,keep=width".')] = "",
+    arm: Annotated[list[str], typer.Option(help='One more arm, as in "narrow:heads=2,mlp_dim=64".')] = [],  # noqa: B006
+    settings: Annotated[
+        list[str], typer.Option("--set", help='Any setting, as in "training.clip=0.5" or "task.shift=2".')
+    ] = [],  # noqa: B006
+    precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Runs at a time [default: one per GPU or core].")] = None,
+    log_with: Annotated[str, typer.Option(help="tensorboard, trackio or wandb.")] = "",
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """The main job: train original, lean and control side by side, and say what holds.
+
+    Every arm runs with every seed, on the same batches. The verdict compares lean with the original, and with
+    `shallow` (lean's depth, the original's layers), so that what heads do is told from what depth does.
+
+    The same command goes on where it was stopped, however that was; more `--seeds` or `--arms` add to what is there.
+    Several GPUs or hosts: `torchrun --nproc-per-node 8 -m leanformer compare …`
+    """
+    from leanformer import recipes
+    from leanformer.comparison import compare as run
+    from leanformer.recipes.choices import adjusted
+    from leanformer.report.progress import RunsProgress
+
+    with messages.status("reading the recipe"):
+        chosen = adjusted(
+            recipes.recipe(recipe),
+            data=data,
+            model=model,
+            original=original,
+            lean=lean,
+            arms=arm,
+            settings=settings,
+            training={"steps": steps, "batch": batch, "lr": lr, "precision": precision},
+        )
+    folder = out or Path("runs") / f"compare-{recipe}"
+    with RunsProgress(messages) as progress:
+        record = run(
+            chosen,
+            out=folder,
+            arms=[name.strip() for name in arms.split(",")] if arms else None,
+            seeds=count("--seeds", seeds) if seeds else None,
+            budget=budget,
+            margin=margin,
+            jobs=jobs,
+            log_with=log_with,
+            say=progress.say,
+            planned=lambda plan: progress.planned(plan.steps, len(plan.runs())),
+            listen=progress.hear,
+        )
+    if int(os.environ.get("RANK", "0")) == 0:
+        _show_comparison(record, folder, as_json)
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe, or the folder of a run to go on with.")] = "digits",
+    arm: Annotated[str, typer.Option(help="Which model: original, lean, shallow or wide.")] = "lean",
+    seed: Seed = 0,
+    steps: Annotated[int | None, typer.Option(help="Optimizer steps.")] = None,
+    data: Annotated[str | None, typer.Option(help="Folder with the data [default: LEANFORMER_DATA].")] = None,
+    model: Annotated[str | None, typer.Option(help="Another original; lean is what `design` recommends.")] = None,
+    settings: Annotated[
+        list[str], typer.Option("--set", help='Any setting, as in "training.lr=1e-3" or "task.shift=2".')
+    ] = [],  # noqa: B006
+    log_with: Annotated[str, typer.Option(help="tensorboard, trackio or wandb.")] = "",
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """One run: a model of a recipe, trained, checkpointed and saved; the same command goes on where it stopped.
+
+    The trained model is in OUT/model: `leanformer measure OUT` shows its conditioning, `lf.from_pretrained` loads it.
+    """
+    from leanformer import recipes
+    from leanformer.recipes.choices import adjusted
+    from leanformer.report.progress import RunsProgress
+    from leanformer.runs import Run, read_run, write_run
+    from leanformer.training import train as run_training
+
+    folder = Path(recipe)
+    if (folder / "run.json").is_file():
+        run = read_run(folder)
+    else:
+        chosen = adjusted(recipes.recipe(recipe), data=data, model=model, settings=settings, training={"steps": steps})
+        run = Run(
+            name=arm,
+            architecture=chosen.architecture(arm),
+            task=chosen.task,
+            training=chosen.training,
+            seed=seed,
+        )
+        folder = out or Path("runs") / f"train-{recipe}-{arm}-{seed}"
+        write_run(run, folder)
+    with RunsProgress(messages) as progress:
+        progress.planned({run.name: run.training.steps}, 1)
+        result = run_training(
+            folder,
+            say=progress.say,
+            progress=lambda step, loss: progress.hear(
+                run.name, run.seed, {"event": "progress", "step": step, "loss": loss}
+            ),
+            log_with=log_with,
+        )
+    if as_json:
+        print(json.dumps(result, indent=2))
+    else:
+        scores = ", ".join(f"{key} {value:.4g}" for key, value in result["final"].items() if key != "step")
+        output.print(f"{run.name}, seed {run.seed}, {result['params']:,} parameters: {scores}", highlight=False)
+    messages.print(f"written: {folder}/model, result.json, checkpoints/", style="dim", highlight=False)
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="The folder of a comparison, or its comparison.json.", exists=False)],
+    out: Annotated[Path | None, typer.Option(help="Folder for the pages [default: the comparison's].")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a comparison's report again: report.html, report.md and figures as PNG, SVG and PDF.
+
+    Of a folder with runs, the record is made anew, with whatever has finished since; a record alone is enough too.
+    """
+    from leanformer.comparison import read_record
+
+    record = read_record(run)
+    _show_comparison(record, out or (run if run.is_dir() else run.parent), as_json)
+
+
+@app.command()
+def recipes(
+    name: Annotated[str, typer.Argument(help="Show only this one.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """The recipes that `compare` takes, each with its command, its time and what to expect."""
+    import inspect
+
+    from leanformer import recipes as listed
+
+    texts = {key: inspect.getdoc(listed.function(key)) or "" for key in ([name] if name else listed.names())}
+    if as_json:
+        print(json.dumps(texts, indent=2))
+        return
+    for key, text in texts.items():
+        output.print(f"[bold]{key}[/]  {text if name else text.splitlines()[0]}", highlight=False)
+
+
+def _show_comparison(record: Mapping[str, Any], folder: Path, as_json: bool) -> None:
+    """Print the record or its table and verdict; write the report."""
+    from leanformer.records import plain
+    from leanformer.report import comparison, page
+
+    if as_json:
+        print(json.dumps(plain({key: value for key, value in record.items() if key != "runs"}), indent=2))
+    else:
+        output.print(comparison.table(record))
+        for line in comparison.words(record):
+            output.print(page.sentence(line), highlight=False, soft_wrap=True, markup=False)
+    pages = page.write(plain(record), folder)
+    messages.print(f"written: {pages[0]}, {pages[1].name}, figures/", style="dim", highlight=False, soft_wrap=True)
+    if record["failures"]:
+        raise typer.Exit(1)
