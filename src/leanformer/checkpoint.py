@@ -114,11 +114,11 @@ def _write(folder: Path, tensors: Mapping[str, Tensors], state: Mapping[str, Any
 
 def _read(folder: Path, step: int) -> Checkpoint:
     try:
-        lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
-        sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+        text = (folder / SUMS).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{SUMS} cannot be read") from error
-    if STATE not in sums:
+    sums = {name: digest for digest, _, name in (line.partition("  ") for line in text.splitlines())}
+    if STATE not in sums or not text.endswith("\n"):
         raise ValueError(f"{SUMS} is cut off")
     for name, digest in sums.items():
         if not (folder / name).is_file():

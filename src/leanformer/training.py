@@ -133,7 +133,10 @@ def _accelerator(run: Run, folder: Path, log_with: str) -> Accelerator:
         raise ValueError(f"--log-with {log_with} needs the package of that name: pip install {log_with}")
     AcceleratorState._reset_state()  # the precision is a run's own; the processes' connections stay
     accelerator = Accelerator(
-        mixed_precision=PRECISIONS[run.training.precision], log_with=log_with or None, project_dir=folder
+        cpu=not torch.accelerator.is_available(),  # said, or else processes without a GPU would not find each other
+        mixed_precision=PRECISIONS[run.training.precision],
+        log_with=log_with or None,
+        project_dir=folder,
     )
     if log_with:
         flat = {f"{key}": value for key, value in asdict(run.training).items() if isinstance(value, (int, float, str))}

@@ -42,7 +42,8 @@ def save_pretrained(model: nn.Module, folder: str | Path) -> None:
     }
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt", "architecture": architecture.to_json()})
+    # One entry only: safetensors writes several in any order, and equal models should give equal files.
+    save_file(tensors, folder / "model.safetensors", metadata={"architecture": architecture.to_json()})
 
 
 def _plain(model: nn.Module, key: str) -> Any:

@@ -8,8 +8,10 @@ alone. Imports base, and from listops_data the order and the cache.
 
 from __future__ import annotations
 
+import cmath
 import functools
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
@@ -35,6 +37,10 @@ LATER = 3
 """So many dashes on, a contour keeps from itself too."""
 ALIKE = 1.0
 """Pixels by which the two distances between discs, of either label, may differ."""
+APART = 6.0
+"""Pixels between discs, at least."""
+TRIES, PATIENCE = 20, 4
+"""Walks that are tried for a contour, and blocked ways before a walk steps back."""
 CHUNK = 250
 """Images drawn at a time."""
 VERSION = 1
@@ -158,6 +164,7 @@ def _alike(one: Sequence[complex], other: Sequence[complex]) -> list[tuple[tuple
         for joined in ((one[0], one[-1]), (other[0], other[-1]))
         for apart in itertools.product((one[0], one[-1]), (other[0], other[-1]))
         if abs(abs(joined[0] - joined[1]) - abs(apart[0] - apart[1])) < ALIKE
+        and min(abs(joined[0] - joined[1]), abs(apart[0] - apart[1])) > APART
     ]
 
 
@@ -183,21 +190,136 @@ class Room:
         return []
 
     def _walk(self, dashes: int, ends: bool) -> list[complex]:
-        """From a random place on, turning by random angles, and back from where nothing is free ahead."""
+        """From a random place on, turning by random angles, and back from where the way is blocked."""
         numbers, turns, margin, clearance = self.numbers, _turns(), _discs(MARGIN), _discs(CLEARANCE)
         start = complex(next(numbers) * SIDE, next(numbers) * SIDE)
         if (self.near if ends else self.taken) >> _cell(start) & 1:
             return []
         corners, headings = [start], [cmath.rect(1, next(numbers) * 2 * math.pi)]
-        taken, near = [(clearance if ends else margin)[_cell(start)]], [clearance[_cell(start)]]
+        taken = [(clearance if ends else margin)[_cell(start)]]  # by this contour, up to each corner
         blocked = [0] * dashes
-        while len(corners) <= dashes:
-            done = len(corners) - 1
-            heading = headings[done] * turns[int(next(numbers) * len(turns))]
-            cells = [_cell(corners[done] + heading * pixels) for pixels in range(1, STEP + 1)]
-            closed = self.taken | (taken[done - LATER] if done >= LATER else 0)
-            free = not any(closed >> cell & 1 for cell in cells)
-            if free and ends and done + 1 == dashes:
-                free = not (self.near | near[max(done - LATER, 0)]) >> cells[-1] & 1
-            if free:
-                ...
+        while (done := len(corners) - 1) < dashes:
+            heading = headings[-1] * turns[int(next(numbers) * len(turns))]
+            closed = self.taken | taken[done - LATER] if done >= LATER else self.taken
+            here, grown = corners[-1], taken[-1]
+            for _ in range(STEP):
+                here += heading
+                cell = _cell(here)
+                if closed >> cell & 1:
+                    break
+                grown |= margin[cell]
+            else:
+                if not ends or done + 1 < dashes or self._has_clearance(here, corners[:-LATER]):
+                    corners.append(here)
+                    headings.append(heading)
+                    taken.append(grown)
+                    continue
+            blocked[done] += 1
+            if blocked[done] > PATIENCE:
+                if not done:
+                    return []
+                blocked[done] = 0
+                blocked[done - 1] += 1
+                del corners[-1], headings[-1], taken[-1]
+        self.taken |= taken[-1]
+        if ends:
+            self.taken |= clearance[_cell(corners[-1])]
+            for first, second in itertools.pairwise(corners):
+                for share in range(STEP):
+                    self.near |= clearance[_cell(first + (second - first) * share / STEP)]
+            self.near |= clearance[_cell(corners[-1])]
+        return corners
+
+    def _has_clearance(self, end: complex, corners: Sequence[complex]) -> bool:
+        """Whether a disc at a contour's end touches neither other contours nor the contour's own corners."""
+        return not self.near >> _cell(end) & 1 and min(abs(end - corner) for corner in corners) > CLEARANCE
+
+
+def _cell(place: complex) -> int:
+    return int(place.imag * CELLS) * SIDE * CELLS + int(place.real * CELLS)
+
+
+@functools.cache
+def _turns() -> list[complex]:
+    return [cmath.rect(1, TURN * (step / 32 - 1)) for step in range(65)]
+
+
+@functools.cache
+def _discs(radius: float) -> list[int]:
+    """For every cell, those that lie within the radius around it, as bits."""
+    across = SIDE * CELLS
+    reach = int(radius * CELLS)
+    halves = [(down, math.isqrt(int((radius * CELLS) ** 2 - down**2))) for down in range(-reach, reach + 1)]
+
+    def disc(row: int, column: int) -> int:
+        bits = 0
+        for down, half in halves:
+            if 0 <= row + down < across:
+                first, last = max(column - half, 0), min(column + half, across - 1)
+                bits |= ((1 << (last - first + 1)) - 1) << ((row + down) * across + first)
+        return bits
+
+    return [disc(row, column) for row in range(across) for column in range(across)]
+
+
+@functools.cache
+def _rim() -> int:
+    """The cells along the edge."""
+    across, rim = SIDE * CELLS, int(BORDER * CELLS)
+    inner = range(rim, across - rim)
+    return sum(
+        1 << (row * across + column)
+        for row in range(across)
+        for column in range(across)
+        if row not in inner or column not in inner
+    )
+
+
+# Drawing
+
+
+def drawn(scenes: Sequence[Scene], smooth: bool = True) -> np.ndarray:
+    """The scenes as images, uint8 (scenes, height, width), white on black."""
+    contours = [(number, corners) for number, found in enumerate(scenes) for corners in found.contours]
+    images = np.zeros((len(scenes), SIDE, SIDE), np.float32)
+    owners = np.repeat([number for number, _ in contours], [len(corners) - 1 for _, corners in contours])
+    middles = np.concatenate([(corners[1:] + corners[:-1]) / 2 for _, corners in contours])
+    halves = np.concatenate([np.diff(corners) for _, corners in contours]) * (DASH / STEP / 2)
+    _stroke(images, owners, middles, halves, WIDTH / 2, smooth)
+    discs = np.array([found.discs for found in scenes]).reshape(-1)
+    _stroke(images, np.repeat(np.arange(len(scenes)), 2), discs, np.zeros_like(discs), RADIUS, smooth)
+    return np.rint(images * 255).astype(np.uint8)
+
+
+def _stroke(
+    images: np.ndarray, owners: np.ndarray, middles: np.ndarray, halves: np.ndarray, radius: float, smooth: bool
+) -> None:
+    """Draw strokes with round ends, each on its owner's image, in a window around its middle."""
+    reach = math.ceil(DASH / 2 + max(WIDTH / 2, RADIUS))
+    window = np.arange(-reach, reach + 1)
+    rows = np.floor(middles.imag).astype(np.int64)[:, None, None] + window[:, None]
+    columns = np.floor(middles.real).astype(np.int64)[:, None, None] + window
+    distances = _distances(columns + 0.5 + 1j * (rows + 0.5), middles[:, None, None], halves[:, None, None])
+    ink = (np.clip(radius + 0.5 - distances, 0, 1) if smooth else distances <= radius).astype(np.float32)
+    inside = (ink > 0) & (rows >= 0) & (rows < SIDE) & (columns >= 0) & (columns < SIDE)
+    places = (owners[:, None, None] * SIDE + rows) * SIDE + columns
+    np.maximum.at(images.reshape(-1), places[inside], ink[inside])
+
+
+def _distances(pixels: np.ndarray, middles: np.ndarray, halves: np.ndarray) -> np.ndarray:
+    """From pixels to strokes, each from its middle minus a half to its middle plus a half."""
+    across = pixels - middles
+    along = (across * halves.conj()).real / np.maximum(np.abs(halves) ** 2, 1e-12)
+    return np.abs(across - np.clip(along, -1, 1) * halves)
+
+
+def masks(found: Scene) -> np.ndarray:
+    """Each contour without its gaps, bool (contours, height, width): an unbroken line of pixels."""
+    rows, columns = np.mgrid[:SIDE, :SIDE] + 0.5
+    pixels = (columns + 1j * rows)[..., None]
+    return np.stack(
+        [
+            _distances(pixels, (corners[1:] + corners[:-1]) / 2, np.diff(corners) / 2).min(-1) <= 0.5 + 1e-9
+            for corners in found.contours
+        ]
+    )
