@@ -129,12 +129,10 @@ def _decide(difference: Estimate, margin: float) -> tuple[Outcome, int | None]:
 def more_seeds(difference: Estimate, margin: float) -> int | None:
     """About how many more seeds decide it with a probability of 80 %, if mean and spread are as seen so far."""
     assert difference.deviation is not None
-    distance = abs(difference.mean + margin)
-    for count in range(difference.seeds + 1, MOST_SEEDS + 1):
-        reach = stats.t.ppf((1 + CONFIDENCE) / 2, count - 1) + stats.t.ppf(POWER, count - 1)
-        if reach * difference.deviation / math.sqrt(count) <= distance:
-            return count - difference.seeds
-    return None
+    counts = np.arange(difference.seeds + 1, MOST_SEEDS + 1)
+    reach = stats.t.ppf((1 + CONFIDENCE) / 2, counts - 1) + stats.t.ppf(POWER, counts - 1)
+    enough = np.flatnonzero(reach * difference.deviation / np.sqrt(counts) <= abs(difference.mean + margin))
+    return int(counts[enough[0]]) - difference.seeds if enough.size else None
 
 
 def _words(

@@ -197,6 +197,7 @@ class DecodedImages(ImageData):
             batch_sampler=batches,  # type: ignore[arg-type]
             num_workers=self.task.workers,
             pin_memory=torch.cuda.is_available(),
+            generator=torch.Generator(),  # else the loader would draw a seed from the training's own generator
         )
         return ((images, labels) for images, labels in loader)
 

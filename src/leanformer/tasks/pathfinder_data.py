@@ -21,17 +21,17 @@ from leanformer.tasks.base import stream
 from leanformer.tasks.listops_data import cached, in_order
 
 SIDE = 32
-STEP, DASH = 3, 2.0
+STEP, DASH = 2.5, 1.0
 """Pixels from one dash's middle to the next, and a dash's length."""
-WIDTH, RADIUS = 1.0, 1.75
+WIDTH, RADIUS = 1.0, 1.5
 """A dash's width and a disc's radius."""
-TURN = 0.5
+TURN, BEND = 0.7, 0.35
 """Largest angle between dashes that follow each other, in radians."""
-MARGIN, CLEARANCE, BORDER = 3.4, 4.3, 2.0
+MARGIN, CLEARANCE, BORDER = 3.0, 3.5, 1.67
 """Pixels that contours keep from each other, that ends with room for a disc keep from contours, and all from the edge.
 
 The first two include what rounding to cells takes away, up to 0.75."""
-CELLS = 2
+CELLS = 3
 """Cells of the map of free room, per pixel."""
 LATER = 3
 """So many dashes on, a contour keeps from itself too."""
@@ -39,7 +39,7 @@ ALIKE = 1.0
 """Pixels by which the two distances between discs, of either label, may differ."""
 APART = 6.0
 """Pixels between discs, at least."""
-TRIES, PATIENCE = 20, 4
+TRIES, PATIENCE = 20, 12
 """Walks that are tried for a contour, and blocked ways before a walk steps back."""
 CHUNK = 250
 """Images drawn at a time."""
@@ -75,7 +75,7 @@ class Scene:
     """Where an image's contours run, in pixels from its upper left corner, as complex numbers right + down·i."""
 
     contours: tuple[np.ndarray, ...]
-    """Corners of each; a dash lies in the middle between two that follow each other. The first two are the long ones."""
+    """Corners of each; a dash lies in the middle between two neighbours. The first two are the long ones."""
     discs: tuple[complex, complex]
     label: int
     """1 if one contour joins the discs, else 0."""
@@ -191,19 +191,21 @@ class Room:
 
     def _walk(self, dashes: int, ends: bool) -> list[complex]:
         """From a random place on, turning by random angles, and back from where the way is blocked."""
-        numbers, turns, margin, clearance = self.numbers, _turns(), _discs(MARGIN), _discs(CLEARANCE)
+        numbers, margin, clearance = self.numbers, _discs(MARGIN), _discs(CLEARANCE)
         start = complex(next(numbers) * SIDE, next(numbers) * SIDE)
         if (self.near if ends else self.taken) >> _cell(start) & 1:
             return []
-        corners, headings = [start], [cmath.rect(1, next(numbers) * 2 * math.pi)]
+        corners, headings, bends = [start], [next(numbers) * 2 * math.pi], [(2 * next(numbers) - 1) * TURN]
         taken = [(clearance if ends else margin)[_cell(start)]]  # by this contour, up to each corner
-        blocked = [0] * dashes
+        blocked = 0
         while (done := len(corners) - 1) < dashes:
-            heading = headings[-1] * turns[int(next(numbers) * len(turns))]
+            bend = min(max(bends[-1] + (2 * next(numbers) - 1) * BEND, -TURN), TURN)
+            heading = headings[-1] + bend
+            ahead = cmath.rect(STEP / 3, heading)
             closed = self.taken | taken[done - LATER] if done >= LATER else self.taken
             here, grown = corners[-1], taken[-1]
-            for _ in range(STEP):
-                here += heading
+            for _ in range(3):
+                here += ahead
                 cell = _cell(here)
                 if closed >> cell & 1:
                     break
@@ -212,21 +214,21 @@ class Room:
                 if not ends or done + 1 < dashes or self._has_clearance(here, corners[:-LATER]):
                     corners.append(here)
                     headings.append(heading)
+                    bends.append(bend)
                     taken.append(grown)
                     continue
-            blocked[done] += 1
-            if blocked[done] > PATIENCE:
-                if not done:
-                    return []
-                blocked[done] = 0
-                blocked[done - 1] += 1
-                del corners[-1], headings[-1], taken[-1]
+            blocked += 1
+            if blocked > PATIENCE:
+                return []
+            if blocked % 2 == 0:
+                keep = done + 1 - min(blocked // 2, done)
+                del corners[keep:], headings[keep:], bends[keep:], taken[keep:]
         self.taken |= taken[-1]
         if ends:
             self.taken |= clearance[_cell(corners[-1])]
             for first, second in itertools.pairwise(corners):
-                for share in range(STEP):
-                    self.near |= clearance[_cell(first + (second - first) * share / STEP)]
+                for share in range(3):
+                    self.near |= clearance[_cell(first + (second - first) * share / 3)]
             self.near |= clearance[_cell(corners[-1])]
         return corners
 
@@ -237,11 +239,6 @@ class Room:
 
 def _cell(place: complex) -> int:
     return int(place.imag * CELLS) * SIDE * CELLS + int(place.real * CELLS)
-
-
-@functools.cache
-def _turns() -> list[complex]:
-    return [cmath.rect(1, TURN * (step / 32 - 1)) for step in range(65)]
 
 
 @functools.cache
