@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import conditioning, cost
+from benchmarks import conditioning, cost, training
 from leanformer.records import circumstances, write_json
 
 RESULTS = Path(__file__).parents[1] / "results" / "bench"
@@ -21,6 +21,10 @@ def main() -> None:
     counting = cost.speed()
     console.print(cost.table(counting))
     write_json(RESULTS / "cost.json", {**counting, **circumstances(), "command": "make bench"})
+    with console.status("training"):
+        trained = training.speed()
+    console.print(training.table(trained))
+    write_json(RESULTS / "training.json", {**trained, **circumstances(), "command": "make bench"})
 
 
 if __name__ == "__main__":

@@ -278,7 +278,11 @@ WAYS: Mapping[str, Way] = {
 
 
 def speed() -> dict[str, Any]:
-    return {"threads": 1, "rows": [race(case("digits", periods=30)), race(case("fashion-mnist", periods=8))]}
+    threads = torch.get_num_threads()
+    try:
+        return {"threads": 1, "rows": [race(case("digits", periods=30)), race(case("fashion-mnist", periods=8))]}
+    finally:
+        torch.set_num_threads(threads)
 
 
 def race(case: Case) -> dict[str, Any]:
@@ -292,7 +296,8 @@ def race(case: Case) -> dict[str, Any]:
     workers = max((0, 2), key=lambda count: rates[f"timm, {count} workers"])
     times["timm"] = times[f"timm, {workers} workers"]
     return {
-        "model": f"{case.run.name}, original",
+        "recipe": case.run.name,
+        "arm": "original",
         "data": case.data.source,
         "batch": case.run.training.batch,
         "periods": case.periods,
@@ -367,12 +372,12 @@ def _ratio(other: dict[str, list[float]], ours: dict[str, list[float]]) -> dict[
 
 
 def table(record: dict[str, Any]) -> Table:
-    shown = Table("model", "way", "steps a second", "by the clock", "in processor time", "target")
+    shown = Table("original of", "way", "steps a second", "by the clock", "in processor time", "target")
     shown.title = "Training on 1 thread: leanformer's speed as a multiple of the others' (quartiles)"
     for row in record["rows"]:
         for name, rate in row["steps_per_second"].items():
             key = "timm" if name == f"timm, {row['timm_workers']} workers" else name
-            model = row["model"] if name == "leanformer" else ""
+            model = row["recipe"] if name == "leanformer" else ""
             ratios = [_shown(row["ratio"][key][clock]) for clock in CLOCKS] if key in TARGETS else ["", ""]
             shown.add_row(model, name, f"{rate:.1f}", *ratios, f"≥ {TARGETS[key]}" if key in TARGETS else "")
         shown.add_section()
@@ -380,4 +385,4 @@ def table(record: dict[str, Any]) -> Table:
 
 
 def _shown(ratio: dict[str, float]) -> str:
-    return f"{ratio['median']:.3f} ({ratio['lower_quartile']:.3f} – {ratio['upper_quartile']:.3f})"
+    return f"{ratio['median']:.3f} ({ratio['lower_quartile']:.2f} – {ratio['upper_quartile']:.2f})"

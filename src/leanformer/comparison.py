@@ -111,7 +111,7 @@ def compare(
 
         recipe = named(recipe)
     recipe = _with_choices(recipe, arms, margin)
-    chosen = _seeds(recipe.seeds if seeds is None else seeds)
+    chosen, equal = _seeds(recipe.seeds if seeds is None else seeds), Budget.parse(budget)
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     out = Path(out) if out is not None else Path("runs") / f"compare-{recipe.name}"
@@ -119,7 +119,7 @@ def compare(
     with locked(out) if first else contextlib.nullcontext():
         data = running.load(recipe.task)
         say(f"data: {data.source}, {data.size:,} training samples")
-        plan = _plan(recipe, chosen, Budget.parse(budget), out, data)
+        plan = _plan(recipe, chosen, equal, out, data)
         planned(plan)
         for arm, seed in plan.runs():
             write_run(plan.run(arm, seed), folder_of(out, arm, seed))

@@ -95,6 +95,7 @@ def _train(
     if not state.evaluations:
         judge.evaluate()
     state.wrapped.train()
+    parameters = list(state.wrapped.parameters())
     for batch in data.batches(order, range(state.step, settings.steps), part):
         clock.start()
         for group in state.optimizer.param_groups:
@@ -106,7 +107,7 @@ def _train(
                 accelerator.backward(loss)
             losses.add(loss)
         if settings.clip is not None:
-            accelerator.clip_grad_norm_(state.wrapped.parameters(), settings.clip)
+            accelerator.clip_grad_norm_(parameters, settings.clip)
         state.optimizer.step()
         state.optimizer.zero_grad()
         if state.average is not None:
@@ -178,10 +179,12 @@ class _State:
             average = AveragedModel(model, accelerator.device, multi_avg_fn=get_ema_multi_avg_fn(settings.ema))
         groups = decay_groups(model, settings.weight_decay)
         optimizer = torch.optim.AdamW(groups, settings.lr, betas=settings.betas, eps=settings.eps, fused=True)
-        wrapped, prepared = accelerator.prepare(model, optimizer)
+        wrapped, scaled = accelerator.prepare(model, optimizer)
         if accelerator.process_index:
             seed_everything(run.seed, accelerator.process_index)  # same weights, dropout of its own
-        return cls(run, folder, accelerator, model, wrapped, prepared, average)
+        # The wrapper around the optimizer is for float16's scaler, and looks up packages on the disk at every step.
+        stepping = scaled if accelerator.scaler is not None else optimizer
+        return cls(run, folder, accelerator, model, wrapped, stepping, average)
 
     @property
     def judged(self) -> nn.Module:

@@ -63,6 +63,9 @@ class Order:
 
     def indices(self, step: int) -> np.ndarray:
         """Samples of the step's whole batch; steps count from 0."""
+        epoch, start = divmod(step * self.batch, self.size)
+        if start + self.batch <= self.size:
+            return _permutation(self.seed, epoch, self.size)[start : start + self.batch]
         positions = np.arange(step * self.batch, (step + 1) * self.batch)
         epochs = positions // self.size
         return np.concatenate(

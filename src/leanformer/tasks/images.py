@@ -109,7 +109,9 @@ class ImageData(Data):
     def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
         for step in steps:
             rows = torch.from_numpy(part.of(order.indices(step)))
-            images = self._varied(self.images[rows], stream(order.seed, step, 1), order.batch, part)
+            images = self.images[rows]
+            if self.task.flip or self.task.shift:
+                images = self._varied(images, stream(order.seed, step), order.batch, part)
             yield self._mixed(self.normalised(images), self.found.train.labels[rows], (order.seed, step))
 
     def _varied(self, images: torch.Tensor, draw: np.random.Generator, batch: int, part: Part) -> torch.Tensor:

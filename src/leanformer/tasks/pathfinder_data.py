@@ -8,11 +8,10 @@ alone. Imports base, and from listops_data the order and the cache.
 
 from __future__ import annotations
 
-import cmath
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -21,30 +20,30 @@ from leanformer.tasks.base import stream
 from leanformer.tasks.listops_data import cached, in_order
 
 SIDE = 32
-STEP, DASH = 2.5, 1.0
-"""Pixels from one dash's middle to the next, and a dash's length."""
-WIDTH, RADIUS = 1.0, 1.5
-"""A dash's width and a disc's radius."""
-TURN, BEND = 0.7, 0.35
-"""Largest angle between dashes that follow each other, in radians."""
-MARGIN, CLEARANCE, BORDER = 3.0, 3.5, 1.67
-"""Pixels that contours keep from each other, that ends with room for a disc keep from contours, and all from the edge.
-
-The first two include what rounding to cells takes away, up to 0.75."""
-CELLS = 3
-"""Cells of the map of free room, per pixel."""
-LATER = 3
-"""So many dashes on, a contour keeps from itself too."""
+STEP, DASH, WIDTH = 2.6, 0.6, 1.0
+"""Pixels from one dash's middle to the next's; a dash's length and width, its ends being round."""
+SOFT = 0.6
+RADIUS = 1.5
+"""Of a disc."""
+TURN, SWAY = 0.6, 1.0
+"""Largest angle between dashes that follow each other, in radians, and how fast it changes."""
+MARGIN, BORDER, OWN, APART = 3.0, 1.75, 4.0, 6.0
+"""Pixels between contours, up to half a pixel of it lost in rounding; to the edge; to a contour's own later corners;
+between discs."""
 ALIKE = 1.0
-"""Pixels by which the two distances between discs, of either label, may differ."""
-APART = 6.0
-"""Pixels between discs, at least."""
-TRIES, PATIENCE = 20, 12
-"""Walks that are tried for a contour, and blocked ways before a walk steps back."""
+"""Pixels by which the distances between discs may differ, joined and apart."""
+CELLS = 3
+"""Of the map of free room, per pixel."""
+LATER = 3
+"""Dashes after which a contour keeps clear of itself."""
+WALKS = 300
+"""Tried at a time."""
 CHUNK = 250
 """Images drawn at a time."""
 VERSION = 1
 """Of the drawing, for the cache: to be raised with every change that draws other images."""
+
+Ends = tuple[complex, complex]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +64,9 @@ class Pathfinder:
             raise ValueError(f"distractor_dashes must be from 0 to 24, got {self.distractor_dashes}")
 
     @property
-    def distractors(self) -> list[int]:
-        """Dashes of each short contour."""
-        return [self.dashes // 3] * (self.distractor_dashes // (self.dashes // 3))
+    def distractors(self) -> int:
+        """Short contours, at most."""
+        return self.distractor_dashes // (self.dashes // 3)
 
 
 @dataclass(frozen=True)
@@ -139,137 +138,115 @@ def _chunk(settings: Pathfinder, seed: int, rows: range) -> Labelled:
 
 
 def scene(settings: Pathfinder, seed: int, index: int) -> Scene:
-    """What is on image `index` of a seed."""
-    label = int(stream(seed, index // 2).random() < 0.5) ^ (index % 2)  # one of each in every pair
-    numbers = _numbers(stream(seed, index, 1))
+    """What is on image `index` of a seed: of many random walks, the first that find room."""
+    label = int(stream(seed, index // 2, 0).integers(2)) ^ (index % 2)  # one of each in every pair of images
+    draw = stream(seed, index, 1)
+    room, long, places = _long_contours(draw, settings.dashes)
+    short = _short_contours(draw, settings.dashes // 3, settings.distractors, room)
+    joined, apart = places[draw.integers(len(places))]
+    return Scene((*long, *short), joined if label else apart, label)
+
+
+def _long_contours(draw: np.random.Generator, dashes: int) -> tuple[Room, list[np.ndarray], list[tuple[Ends, Ends]]]:
+    """The room that two contours leave, the contours, and pairs of ends as `_alike` finds them."""
     while True:
-        room = Room(numbers)
-        long = [room.contour(settings.dashes, ends=True) for _ in range(2)]
-        if any(not contour for contour in long):
+        walks = _walks(draw, dashes)
+        if not walks.size:
             continue
-        pairs = _alike(*long)
-        if not pairs:
-            continue
-        short = [room.contour(dashes) for dashes in settings.distractors]
-        if any(not contour for contour in short):
-            continue
-        joined, apart = pairs[int(next(numbers) * len(pairs))]
-        return Scene(tuple(map(np.array, long + short)), joined if label else apart, label)
+        points = _points(walks, discs=True)
+        room = Room()
+        room.take(points[:, 0])
+        for other in np.flatnonzero(room.has(points)):
+            if places := _alike(walks[:, 0], walks[:, other]):
+                room.take(points[:, other])
+                return room, [walks[:, 0], walks[:, other]], places
 
 
-def _alike(one: Sequence[complex], other: Sequence[complex]) -> list[tuple[tuple[complex, complex], ...]]:
+def _short_contours(draw: np.random.Generator, dashes: int, count: int, room: Room) -> list[np.ndarray]:
+    """As many as find room, up to a number."""
+    walks = _walks(draw, dashes)
+    points = _points(walks, discs=False)
+    found: list[np.ndarray] = []
+    while len(found) < count and (free := room.has(points)).any():
+        first = int(free.argmax())
+        room.take(points[:, first])
+        found.append(walks[:, first])
+    return found
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> list[tuple[Ends, Ends]]:
     """Two ends of one contour with an end of each, where the two distances are about the same."""
+    tips: list[Ends] = [(complex(corners[0]), complex(corners[-1])) for corners in (one, other)]
     return [
         (joined, apart)
-        for joined in ((one[0], one[-1]), (other[0], other[-1]))
-        for apart in itertools.product((one[0], one[-1]), (other[0], other[-1]))
-        if abs(abs(joined[0] - joined[1]) - abs(apart[0] - apart[1])) < ALIKE
-        and min(abs(joined[0] - joined[1]), abs(apart[0] - apart[1])) > APART
+        for joined in tips
+        for apart in itertools.product(*tips)
+        if min(_distance(joined), _distance(apart)) > APART and abs(_distance(joined) - _distance(apart)) < ALIKE
     ]
 
 
-def _numbers(draw: np.random.Generator) -> Iterator[float]:
-    """Endless numbers from 0 to 1; asking NumPy for one at a time would take most of the time."""
-    while True:
-        yield from draw.random(256).tolist()
+def _distance(ends: Ends) -> float:
+    return abs(ends[0] - ends[1])
+
+
+def _walks(draw: np.random.Generator, dashes: int) -> np.ndarray:
+    """Corners of random contours (dashes + 1, walks): those that fit the image and keep clear of themselves."""
+    start, heading, right, down = draw.random((4, WALKS), np.float32)
+    sway = SWAY * (2 * draw.random((dashes, WALKS), np.float32) - 1)
+    turns = TURN * np.sin(2 * math.pi * start + np.cumsum(sway, axis=0))
+    headings = 2 * math.pi * heading + np.cumsum(turns, axis=0)
+    first, later = _later(dashes + 1)
+    sides = []
+    fits = np.ones(WALKS, dtype=bool)
+    apart = np.zeros((len(first), WALKS), np.float32)
+    for steps, share in ((np.cos(headings), right), (np.sin(headings), down)):
+        side = np.cumsum(np.concatenate([np.zeros((1, WALKS), np.float32), STEP * steps]), axis=0)
+        low = side.min(0)
+        slack = SIDE - 2 * BORDER - (side.max(0) - low)
+        fits &= slack > 0
+        sides.append(side + (BORDER - low + slack * share))
+        apart += (side[first] - side[later]) ** 2
+    fits &= (apart > OWN**2).all(0)
+    return (sides[0] + 1j * sides[1])[:, fits]
+
+
+@functools.cache
+def _later(corners: int) -> tuple[np.ndarray, ...]:
+    return np.triu_indices(corners, LATER)
+
+
+def _points(walks: np.ndarray, discs: bool) -> np.ndarray:
+    """Places along each walk, less than a pixel apart, and around its ends if they may get a disc."""
+    steps = np.diff(walks, axis=0)
+    found = [walks[:-1], walks[:-1] + steps * np.float32(1 / 3), walks[:-1] + steps * np.float32(2 / 3), walks[-1:]]
+    if discs:
+        rim = (RADIUS - WIDTH / 2) * np.exp(0.25j * math.pi * np.arange(8)).astype(np.complex64)[:, None]
+        found += [walks[0] + rim, walks[-1] + rim]
+    return np.concatenate(found)
 
 
 class Room:
-    """What is still free of an image: a map of cells, each a bit of a large integer."""
+    """What is still free of an image: a map of cells, with a rim, so that what is taken may reach over the edge."""
 
-    def __init__(self, numbers: Iterator[float]) -> None:
-        self.numbers = numbers
-        self.taken = self.near = _rim()
-        """Cells too close to a contour for another one, and for an end that may get a disc."""
+    reach = math.ceil(MARGIN * CELLS)
+    across = SIDE * CELLS + 2 * reach
+    down, right = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    disc = (down * across + right)[down**2 + right**2 <= (MARGIN * CELLS) ** 2]
+    """From a cell to all that are within the margin."""
 
-    def contour(self, dashes: int, ends: bool = False) -> list[complex]:
-        """A new contour's corners, or none where room was not found; `ends` may get a disc."""
-        for _ in range(TRIES):
-            if corners := self._walk(dashes, ends):
-                return corners
-        return []
+    def __init__(self) -> None:
+        self.taken = np.zeros(self.across**2, dtype=bool)
 
-    def _walk(self, dashes: int, ends: bool) -> list[complex]:
-        """From a random place on, turning by random angles, and back from where the way is blocked."""
-        numbers, margin, clearance = self.numbers, _discs(MARGIN), _discs(CLEARANCE)
-        start = complex(next(numbers) * SIDE, next(numbers) * SIDE)
-        if (self.near if ends else self.taken) >> _cell(start) & 1:
-            return []
-        corners, headings, bends = [start], [next(numbers) * 2 * math.pi], [(2 * next(numbers) - 1) * TURN]
-        taken = [(clearance if ends else margin)[_cell(start)]]  # by this contour, up to each corner
-        blocked = 0
-        while (done := len(corners) - 1) < dashes:
-            bend = min(max(bends[-1] + (2 * next(numbers) - 1) * BEND, -TURN), TURN)
-            heading = headings[-1] + bend
-            ahead = cmath.rect(STEP / 3, heading)
-            closed = self.taken | taken[done - LATER] if done >= LATER else self.taken
-            here, grown = corners[-1], taken[-1]
-            for _ in range(3):
-                here += ahead
-                cell = _cell(here)
-                if closed >> cell & 1:
-                    break
-                grown |= margin[cell]
-            else:
-                if not ends or done + 1 < dashes or self._has_clearance(here, corners[:-LATER]):
-                    corners.append(here)
-                    headings.append(heading)
-                    bends.append(bend)
-                    taken.append(grown)
-                    continue
-            blocked += 1
-            if blocked > PATIENCE:
-                return []
-            if blocked % 2 == 0:
-                keep = done + 1 - min(blocked // 2, done)
-                del corners[keep:], headings[keep:], bends[keep:], taken[keep:]
-        self.taken |= taken[-1]
-        if ends:
-            self.taken |= clearance[_cell(corners[-1])]
-            for first, second in itertools.pairwise(corners):
-                for share in range(3):
-                    self.near |= clearance[_cell(first + (second - first) * share / 3)]
-            self.near |= clearance[_cell(corners[-1])]
-        return corners
+    def take(self, points: np.ndarray) -> None:
+        self.taken[self._cells(points)[:, None] + self.disc] = True
 
-    def _has_clearance(self, end: complex, corners: Sequence[complex]) -> bool:
-        """Whether a disc at a contour's end touches neither other contours nor the contour's own corners."""
-        return not self.near >> _cell(end) & 1 and min(abs(end - corner) for corner in corners) > CLEARANCE
+    def has(self, points: np.ndarray) -> np.ndarray:
+        """Whether all points of each column are free."""
+        return ~self.taken[self._cells(points)].any(0)
 
-
-def _cell(place: complex) -> int:
-    return int(place.imag * CELLS) * SIDE * CELLS + int(place.real * CELLS)
-
-
-@functools.cache
-def _discs(radius: float) -> list[int]:
-    """For every cell, those that lie within the radius around it, as bits."""
-    across = SIDE * CELLS
-    reach = int(radius * CELLS)
-    halves = [(down, math.isqrt(int((radius * CELLS) ** 2 - down**2))) for down in range(-reach, reach + 1)]
-
-    def disc(row: int, column: int) -> int:
-        bits = 0
-        for down, half in halves:
-            if 0 <= row + down < across:
-                first, last = max(column - half, 0), min(column + half, across - 1)
-                bits |= ((1 << (last - first + 1)) - 1) << ((row + down) * across + first)
-        return bits
-
-    return [disc(row, column) for row in range(across) for column in range(across)]
-
-
-@functools.cache
-def _rim() -> int:
-    """The cells along the edge."""
-    across, rim = SIDE * CELLS, int(BORDER * CELLS)
-    inner = range(rim, across - rim)
-    return sum(
-        1 << (row * across + column)
-        for row in range(across)
-        for column in range(across)
-        if row not in inner or column not in inner
-    )
+    def _cells(self, points: np.ndarray) -> np.ndarray:
+        rows, columns = ((part * CELLS).astype(np.int32) + self.reach for part in (points.imag, points.real))
+        return rows * self.across + columns
 
 
 # Drawing
@@ -297,7 +274,7 @@ def _stroke(
     rows = np.floor(middles.imag).astype(np.int64)[:, None, None] + window[:, None]
     columns = np.floor(middles.real).astype(np.int64)[:, None, None] + window
     distances = _distances(columns + 0.5 + 1j * (rows + 0.5), middles[:, None, None], halves[:, None, None])
-    ink = (np.clip(radius + 0.5 - distances, 0, 1) if smooth else distances <= radius).astype(np.float32)
+    ink = (np.clip(0.5 + (radius - distances) / SOFT, 0, 1) if smooth else distances <= radius).astype(np.float32)
     inside = (ink > 0) & (rows >= 0) & (rows < SIDE) & (columns >= 0) & (columns < SIDE)
     places = (owners[:, None, None] * SIDE + rows) * SIDE + columns
     np.maximum.at(images.reshape(-1), places[inside], ink[inside])
