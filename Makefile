@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 
 .PHONY: help install demo test lint format bench constraints clean
 help:
-	@echo "make demo    install, then recount the paper's tables from built models"
+	@echo "make demo    install, then train original, lean and control side by side, and say what holds"
 	@echo "make test    install, then lint, type-check and run all tests"
 	@echo "make lint    formatting, lint and types only;  make format  mends what it can"
 	@echo "make bench   speed ratios, measured side by side on this machine"
@@ -20,7 +20,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $(INSTALLED)
 
 demo: install
-	$(BIN)/leanformer paper
+	$(BIN)/leanformer compare
 
 lint: install
 	$(BIN)/ruff format --check .

@@ -316,22 +316,35 @@ def test_wrong_choices_are_told(choice: dict[str, Any], message: str) -> None:
 # The command
 
 
-def test_the_command_prints_one_json_object_and_writes_the_report(tmp_path: Path) -> None:
-    out = tmp_path / "out"
+def called(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[Any, Any]:
+    """The command in this process, where everything is imported already: exit code, and what it printed."""
+    monkeypatch.setattr(sys, "argv", ["leanformer", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code, capsys.readouterr()
+
+
+def test_the_command_prints_one_json_object_and_writes_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, again = tmp_path / "out", tmp_path / "again"
     shown = run("compare", "--steps", "4", "--seeds", "2", "--arms", "original,lean", "--out", str(out), "--json")
     answer = json.loads(shown.stdout)
     assert list(answer["arms"]) == ["original", "lean"]
     assert answer["verdict"]["words"].startswith("cannot tell: about 1 more seed needed")
     assert "data: digits, embedded in scikit-learn, 1,438 training samples" in shown.stderr
     assert (out / "report.html").is_file()
-    table = run("report", str(out), "--out", str(tmp_path / "again"))
-    assert "77,290" in table.stdout
-    assert "49 % fewer parameters" in table.stdout
-    assert (tmp_path / "again" / "figures" / "kappa.pdf").is_file()
-    one = run("train", str(out / "lean" / "seed-0"), "--json")
-    assert json.loads(one.stdout)["final"]["accuracy"] == answer["arms"]["lean"]["scores"]["0"]
-    measured = run("measure", str(out / "lean" / "seed-0"), "--json", "--out", str(tmp_path / "measured"))
-    assert json.loads(measured.stdout)["inputs"] == "8 held-out samples of digits, embedded in scikit-learn"
+    _, table = called(["report", str(out), "--out", str(again)], monkeypatch, capsys)
+    assert "77,290" in table.out
+    assert "49 % fewer parameters" in table.out
+    assert (again / "figures" / "kappa.pdf").is_file()
+    lean = str(out / "lean" / "seed-0")
+    _, one = called(["train", lean, "--json"], monkeypatch, capsys)
+    assert json.loads(one.out)["final"]["accuracy"] == answer["arms"]["lean"]["scores"]["0"]
+    _, measured = called(["measure", lean, "--json", "--out", str(tmp_path / "measured")], monkeypatch, capsys)
+    assert json.loads(measured.out)["inputs"] == "8 held-out samples of digits, embedded in scikit-learn"
 
 
 @pytest.mark.parametrize(
@@ -356,11 +369,8 @@ def test_mistakes_are_one_line_and_exit_code_2(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["leanformer", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    shown = capsys.readouterr()
-    assert ended.value.code == 2
+    code, shown = called(arguments, monkeypatch, capsys)
+    assert code == 2
     assert shown.out == ""
     assert message in shown.err
     assert len(shown.err.strip().splitlines()) == 1

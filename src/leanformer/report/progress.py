@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -29,6 +30,7 @@ class RunsProgress:
         self.steps: Mapping[str, int] = {}
         self.active: dict[tuple[str, int], TaskID] = {}
         self.done: dict[tuple[str, int], int] = {}
+        self.first: dict[tuple[str, int], tuple[int, float]] = {}
 
     def __enter__(self) -> RunsProgress:
         self.bars.start()
@@ -38,6 +40,8 @@ class RunsProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.bars.stop()
+        if kind is KeyboardInterrupt:
+            self.say("stopped; the same command goes on where it stopped")
 
     def say(self, message: str) -> None:
         self.console.print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
@@ -56,13 +60,19 @@ class RunsProgress:
             if run not in self.active:
                 self.active[run] = self.bars.add_task(f"{arm}, seed {seed}", total=self.steps[arm], note="")
             self._advance(run, event["step"])
-            self.bars.update(self.active[run], completed=event["step"], note=f"loss {event['loss']:.3f}")
+            note = f"loss {event['loss']:.3f}{self._rate(run, event['step'])}"
+            self.bars.update(self.active[run], completed=event["step"], note=note)
         elif event["event"] in ("done", "diverged"):
             self._advance(run, self.steps[arm])
             if run in self.active:
                 self.bars.remove_task(self.active.pop(run))
             if event["event"] == "diverged":
                 self.say(event["text"])
+
+    def _rate(self, run: tuple[str, int], step: int) -> str:
+        began, at = self.first.setdefault(run, (step, time.monotonic()))
+        seconds = time.monotonic() - at
+        return f", {(step - began) / seconds:.1f} steps/s" if step > began and seconds > 0 else ""
 
     def _advance(self, run: tuple[str, int], step: int) -> None:
         if self.whole is not None:
