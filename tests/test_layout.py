@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "tasks": {"tasks"},
     "runs": {"architecture", "checkpoint", "tasks"},
     "training": {"checkpoint", "families", "records", "runs", "tasks", "tracking", "weights"},
+    "generation": {"weights"},
     "statistics": set(),
     "budgets": {"architecture", "cost", "families", "runs", "tasks", "training"},
     "jobs": {"runs", "tasks", "training"},

@@ -57,7 +57,7 @@ def steps_of(
     """Steps of each arm."""
     if budget.kind == "steps":
         return dict.fromkeys(architectures, round(budget.amount or training.steps))
-    setting = Setting(batch=training.batch)
+    setting = Setting(batch=training.batch, tokens=data.tokens)
     closed = formula(original, setting)
     if budget.kind == "tokens":
         per_step = training.batch * closed.tokens[0]

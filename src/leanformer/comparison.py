@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from leanformer import families
 from leanformer import jobs as running
 from leanformer.architecture import Architecture
 from leanformer.budgets import Budget, steps_of, trained_for
@@ -43,6 +44,8 @@ class Plan:
     """Where the data came from."""
     circumstances: Mapping[str, Any]
     """The command, the commit and the machine that began it."""
+    tokens: int | None = None
+    """Length of a text."""
 
     def to_dict(self) -> dict[str, Any]:
         return read_back(
@@ -53,6 +56,7 @@ class Plan:
                 "budget": asdict(self.budget),
                 "steps": dict(self.steps),
                 "source": self.source,
+                "tokens": self.tokens,
                 "circumstances": self.circumstances,
             }
         )
@@ -119,7 +123,7 @@ def compare(
     with locked(out) if first else contextlib.nullcontext():
         data = running.load(recipe.task)
         say(f"data: {data.source}, {data.size:,} training samples")
-        plan = _plan(recipe, chosen, equal, out, data)
+        plan = _plan(recipe.fitted(data.options), chosen, equal, out, data)
         planned(plan)
         for arm, seed in plan.runs():
             write_run(plan.run(arm, seed), folder_of(out, arm, seed))
@@ -184,12 +188,25 @@ def _plan(recipe: Recipe, seeds: tuple[int, ...], budget: Budget, out: Path, dat
     if missing := {arm: recipe.architecture(arm) for arm in recipe.arms if arm not in steps}:
         steps |= steps_of(budget, missing, recipe.original, data, recipe.training)
     begun = there["circumstances"] if there else circumstances()
-    plan = Plan(recipe=recipe, seeds=seeds, budget=budget, steps=steps, source=data.source, circumstances=begun)
+    plan = Plan(
+        recipe=recipe,
+        seeds=seeds,
+        budget=budget,
+        steps=steps,
+        source=data.source,
+        circumstances=begun,
+        tokens=data.tokens,
+    )
     write_whole(path, json.dumps(plan.to_dict(), indent=2) + "\n")
     return plan
 
 
 def _fits(arm: str, design: Architecture, data: Any) -> None:
+    if data.tokens is not None:
+        try:
+            families.example_inputs(design, 1, data.tokens)
+        except ValueError as error:
+            raise ValueError(f"{arm}: {error}") from error
     for option, wanted in data.options.items():
         if option in design.options and design.options[option] != wanted:
             raise ValueError(f"{arm} is built with {option}={design.options[option]!r}, but the data need {wanted!r}")
@@ -268,7 +285,11 @@ def _arm(out: Path, arm: str, plan: Mapping[str, Any], runs: Mapping[int, Any], 
     architecture = Architecture.from_dict(plan["architectures"][arm])
     training = plan["training"]
     precision = "float32" if training["precision"] == "float32" else "bfloat16"
-    setting = Setting(batch=training["batch"] // training["accumulate"], precision=precision)  # type: ignore[arg-type]
+    setting = Setting(
+        batch=training["batch"] // training["accumulate"],
+        tokens=plan.get("tokens"),
+        precision=precision,  # type: ignore[arg-type]
+    )
     cost = formula(architecture, setting).cost(architecture, setting)
     scores = [result["final"][metric] for result in runs.values()]
     last = [result["evaluations"][-1].get("kappa") for result in runs.values()]

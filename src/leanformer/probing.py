@@ -183,13 +183,16 @@ def measure(model: nn.Module, batch: Any, projections: Rule | None = None, mask:
     Args:
         model: any module that `probe` understands.
         batch: what the model takes: a tensor, a tuple of arguments, a mapping of keyword arguments, or a `Call`.
-        projections, mask: as for `probe`. A batch with an `attention_mask` needs no mask of its own.
+        projections, mask: as for `probe`. A batch with an `attention_mask` or `lengths` needs no mask of its own.
     """
     model = unwrap(model)
     call = Call.of(batch)
     given = call.kwargs.get("attention_mask")
     if mask is None and isinstance(given, torch.Tensor) and given.ndim == 2:
         mask = given
+    lengths, ids = call.kwargs.get("lengths"), call.kwargs.get("input_ids")
+    if mask is None and isinstance(lengths, torch.Tensor) and isinstance(ids, torch.Tensor):
+        mask = (torch.arange(ids.shape[-1], device=ids.device) < lengths[..., None]).flatten(0, -2)
     with undisturbed(model), probe(model, projections, mask) as seen:
         model(*call.args, **call.kwargs)
     return seen

@@ -43,6 +43,15 @@ class Recipe:
             return self.original if arm == "original" else self.lean
         return crossed(self.lean, self.original) if arm == "shallow" else crossed(self.original, self.lean)
 
+    def fitted(self, options: Mapping[str, Any]) -> Recipe:
+        """With the options that the data ask for, where the models do not say them: classes, vocabulary."""
+
+        def fit(design: Architecture) -> Architecture:
+            return design.with_options(**{key: value for key, value in options.items() if key not in design.options})
+
+        others = {arm: fit(design) for arm, design in self.others.items()}
+        return replace(self, original=fit(self.original), lean=fit(self.lean), others=others)
+
     def architectures(self) -> dict[str, Architecture]:
         return {arm: self.architecture(arm) for arm in self.arms}
 

@@ -124,7 +124,7 @@ def _train(
             judge.evaluate()
         if settings.saved(state.step):
             state.save(data.metric, losses.pending())
-    return state.finish(data)
+    return state.finish(data, judge.final())
 
 
 def _accelerator(run: Run, folder: Path, log_with: str) -> Accelerator:
@@ -238,9 +238,8 @@ class _State:
         else:  # more processes than before: the new ones draw their own
             seed_everything(self.run.seed, self.accelerator.process_index, self.step)
 
-    def finish(self, data: Data) -> dict[str, Any]:
+    def finish(self, data: Data, final: Mapping[str, Any]) -> dict[str, Any]:
         """Write the model and, last, the result: a folder with a result is finished."""
-        final = self.evaluations[-1]
         result = {
             "kind": "run",
             **self.run.to_dict(),
@@ -254,6 +253,7 @@ class _State:
         }
         if self.accelerator.is_main_process:
             save_pretrained(self.judged, self.folder / "model")
+            data.accompany(self.folder / "model")
             write_whole(self.folder / "result.json", json.dumps(plain(result), indent=1) + "\n")
         self.accelerator.wait_for_everyone()
         return read_back(plain(result))
@@ -269,15 +269,24 @@ class _Judge:
             self.tracker = Tracker(state.judged, _to(accelerator.device, data.probe_batch(count)))
 
     def evaluate(self) -> None:
-        model, state = self.state.judged, self.state
-        model.eval()
-        sums = self.data.evaluate(model, self.part, self.accelerator.device)
-        model.train()
-        record: dict[str, Any] = {"step": state.step, **self.data.score(_summed(self.accelerator, sums))}
+        state = self.state
+        record: dict[str, Any] = {"step": state.step, **(self._scored(self.data.evaluate) or {})}
         if self.tracker is not None and (kappa := self.tracker.record()) is not None:
             record["kappa"] = _short(kappa)
         state.evaluations.append(record)
         self.accelerator.log({k: v for k, v in record.items() if isinstance(v, float)}, step=state.step)
+
+    def final(self) -> dict[str, Any]:
+        """The score that counts: of the test split, or the last evaluation where there is none."""
+        tested = self._scored(self.data.evaluate_final)
+        return {"step": self.state.step, **tested} if tested else self.state.evaluations[-1]
+
+    def _scored(self, evaluate: Callable[..., dict[str, float] | None]) -> dict[str, float] | None:
+        model = self.state.judged
+        model.eval()
+        sums = evaluate(model, self.part, self.accelerator.device)
+        model.train()
+        return None if sums is None else self.data.score(_summed(self.accelerator, sums))
 
 
 class _Losses:

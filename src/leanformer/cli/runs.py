@@ -98,6 +98,7 @@ def train(
     The trained model is in OUT/model: `leanformer measure OUT` shows its conditioning, `lf.from_pretrained` loads it.
     """
     from leanformer import recipes
+    from leanformer.jobs import load
     from leanformer.recipes.choices import adjusted
     from leanformer.report.progress import RunsProgress
     from leanformer.runs import Run, read_run, write_run
@@ -108,6 +109,7 @@ def train(
         run = read_run(folder)
     else:
         chosen = adjusted(recipes.recipe(recipe), data=data, model=model, settings=settings, training={"steps": steps})
+        chosen = chosen.fitted(load(chosen.task).options)
         run = Run(
             name=arm,
             architecture=chosen.architecture(arm),
@@ -121,6 +123,7 @@ def train(
         progress.planned({run.name: run.training.steps}, 1)
         result = run_training(
             folder,
+            load(run.task),
             say=progress.say,
             progress=lambda step, loss: progress.hear(
                 run.name, run.seed, {"event": "progress", "step": step, "loss": loss}
@@ -167,6 +170,30 @@ def recipes(
         return
     for key, text in texts.items():
         output.print(f"[bold]{key}[/]  {text if name else text.splitlines()[0]}", highlight=False)
+
+
+@app.command()
+def generate(
+    run: Annotated[Path, typer.Argument(help="A run on texts, or a saved causal model with its tokenizer.json.")],
+    prompt: Annotated[str, typer.Argument(help="How the text begins.")] = "Once upon a time",
+    tokens: Annotated[int, typer.Option(help="How many to write at most.")] = 200,
+    temperature: Annotated[float, typer.Option(help="0 takes the likeliest; 1 draws as the model says.")] = 0.8,
+    top_k: Annotated[int, typer.Option(help="Draw from so many likeliest tokens.")] = 50,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Let a trained language model write, so that a person can read what it learned."""
+    from leanformer.generation import generate as write
+
+    pieces = write(run, prompt, tokens, temperature, top_k, seed)
+    if as_json:
+        print(json.dumps({"prompt": prompt, "text": "".join(pieces), "seed": seed}, indent=2))
+        return
+    first = next(pieces, "")  # a mistake is told before anything is printed
+    print(prompt + first, end="", flush=True)
+    for piece in pieces:
+        print(piece, end="", flush=True)
+    print()
 
 
 def _show_comparison(record: Mapping[str, Any], folder: Path, as_json: bool) -> None:

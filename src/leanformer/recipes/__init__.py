@@ -9,6 +9,11 @@ from leanformer.recipe import Recipe
 
 ROOMS = {
     "images": ("digits", "fashion_mnist", "cifar10", "images"),
+    "language": ("pydoc", "tinystories", "tinystories_paper"),
+    "arena": (
+        *("listops", "text", "retrieval", "image", "pathfinder"),
+        *("listops_paper", "text_paper", "retrieval_paper", "image_paper", "pathfinder_paper"),
+    ),
     "imagenet": (
         "imagenet_vit_base",
         "imagenet_deit_base",

@@ -7,7 +7,15 @@ from typing import Any
 
 from leanformer.tasks.base import Task
 
-ROOMS = {"images": "Images"}
+ROOMS = {
+    "images": "Images",
+    "listops": "ListOps",
+    "pathfinder": "Pathfinder",
+    "pixels": "Pixels",
+    "retrieval": "Retrieval",
+    "stories": "Stories",
+    "text": "Text",
+}
 """File and class of every kind of task."""
 
 

@@ -10,6 +10,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -108,6 +109,8 @@ class Data(ABC):
     """Training samples."""
     options: Mapping[str, Any]
     """What a model must be built with to fit: classes, image size, vocabulary."""
+    tokens: int | None = None
+    """Length of a text; images have the size that the options say."""
 
     @abstractmethod
     def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
@@ -121,6 +124,10 @@ class Data(ABC):
     def evaluate(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float]:
         """Sums over this part's share of the held-out samples; those of all parts are added."""
 
+    def evaluate_final(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float] | None:
+        """The same sums over a test split that nothing else looks at, where there is one; it is what counts then."""
+        return None
+
     @abstractmethod
     def score(self, sums: Mapping[str, float]) -> dict[str, float]:
         """The metric, by its name, and what else the sums tell."""
@@ -128,3 +135,6 @@ class Data(ABC):
     @abstractmethod
     def probe_batch(self, count: int) -> torch.Tensor | dict[str, torch.Tensor]:
         """A fixed batch of held-out inputs, to measure κ on."""
+
+    def accompany(self, folder: Path) -> None:
+        """Write beside a trained model what is needed to use it, such as a tokenizer."""

@@ -1,9 +1,10 @@
 """The images of Pathfinder-32: are two discs joined by one dashed contour, among other contours?
 
-Every image has two long contours, short ones beside them, and two discs. Where the contours run does not depend on the
-label: of two ends of one contour and two ends of both, which lie equally far apart, the label says which get the discs.
-So ink, number of contours and distance of the discs say nothing. Image i of a seed is a function of the seed and i
-alone. Imports base, and from listops_data the order and the cache.
+Every image has two long contours, as many short ones as find room, and two discs. Where contours run does not depend on
+the label. In every image two ends of one contour, and an end of each, are about as far apart and as far from the edge:
+the label says which of these two pairs gets the discs. So ink, the number of contours and the places of the discs tell
+next to nothing. Image i of a seed is a function of the seed and i alone. Imports base, and from listops_data what drawn
+data share.
 """
 
 from __future__ import annotations
@@ -20,30 +21,29 @@ from leanformer.tasks.base import stream
 from leanformer.tasks.listops_data import cached, in_order
 
 SIDE = 32
-STEP, DASH, WIDTH = 2.6, 0.6, 1.0
-"""Pixels from one dash's middle to the next's; a dash's length and width, its ends being round."""
-SOFT = 0.6
-RADIUS = 1.5
-"""Of a disc."""
+STEP, DASH, WIDTH, RADIUS = 2.6, 0.6, 1.0, 1.5
+"""In pixels: from one dash to the next, a dash's length without its round ends, its width, and a disc's radius."""
+RIM = 0.6
+"""Pixels over which dashes and discs fade out, if they are smooth."""
 TURN, SWAY = 0.6, 1.0
-"""Largest angle between dashes that follow each other, in radians, and how fast it changes."""
-MARGIN, BORDER, OWN, APART = 3.0, 1.75, 4.0, 6.0
-"""Pixels between contours, up to half a pixel of it lost in rounding; to the edge; to a contour's own later corners;
-between discs."""
-ALIKE = 1.0
-"""Pixels by which the distances between discs may differ, joined and apart."""
+"""In radians: the largest angle between a dash and the next, and by how much the phase of that angle may change."""
+MARGIN, BORDER, APART = 3.0, 1.75, 6.0
+"""Pixels between contours, up to half a pixel of them lost in rounding; to the edge; and between discs."""
+LATER, OWN = 3, 4.0
+"""So many dashes on, a contour keeps so many pixels from itself."""
+ALIKE, ALIKE_AT_EDGE = 1.0, 2.0
+"""Pixels by which the pairs of ends may differ: in distance from each other, and from the edge."""
 CELLS = 3
-"""Of the map of free room, per pixel."""
-LATER = 3
-"""Dashes after which a contour keeps clear of itself."""
-WALKS = 300
-"""Tried at a time."""
+"""Per pixel, of the map of what is free."""
+WALKS = 250
+"""Drawn at a time, of which most find no room."""
 CHUNK = 250
 """Images drawn at a time."""
 VERSION = 1
 """Of the drawing, for the cache: to be raised with every change that draws other images."""
 
 Ends = tuple[complex, complex]
+"""Where two discs are, or may go."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +60,8 @@ class Pathfinder:
     def __post_init__(self) -> None:
         if not 3 <= self.dashes <= 16:
             raise ValueError(f"dashes must be from 3 to 16, got {self.dashes}: longer contours do not fit the image")
-        if not 0 <= self.distractor_dashes <= 24:
-            raise ValueError(f"distractor_dashes must be from 0 to 24, got {self.distractor_dashes}")
+        if self.distractor_dashes < 0:
+            raise ValueError(f"distractor_dashes must not be negative, got {self.distractor_dashes}")
 
     @property
     def distractors(self) -> int:
@@ -75,7 +75,7 @@ class Scene:
 
     contours: tuple[np.ndarray, ...]
     """Corners of each; a dash lies in the middle between two neighbours. The first two are the long ones."""
-    discs: tuple[complex, complex]
+    discs: Ends
     label: int
     """1 if one contour joins the discs, else 0."""
 
@@ -175,18 +175,22 @@ def _short_contours(draw: np.random.Generator, dashes: int, count: int, room: Ro
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> list[tuple[Ends, Ends]]:
-    """Two ends of one contour with an end of each, where the two distances are about the same."""
+    """Two ends of one contour with an end of each, where both pairs are about as far apart and as far from the edge."""
     tips: list[Ends] = [(complex(corners[0]), complex(corners[-1])) for corners in (one, other)]
+    apart = [(pair, *_looks(pair)) for pair in itertools.product(*tips)]
     return [
-        (joined, apart)
-        for joined in tips
-        for apart in itertools.product(*tips)
-        if min(_distance(joined), _distance(apart)) > APART and abs(_distance(joined) - _distance(apart)) < ALIKE
+        (pair, twin)
+        for pair, distance, edges in ((pair, *_looks(pair)) for pair in tips)
+        for twin, twin_distance, twin_edges in apart
+        if min(distance, twin_distance) > APART
+        and abs(distance - twin_distance) < ALIKE
+        and all(abs(edge - twin_edge) < ALIKE_AT_EDGE for edge, twin_edge in zip(edges, twin_edges, strict=True))
     ]
 
 
-def _distance(ends: Ends) -> float:
-    return abs(ends[0] - ends[1])
+def _looks(ends: Ends) -> tuple[float, list[float]]:
+    """How far the two are from each other, and each from the edge, the nearer one first."""
+    return abs(ends[0] - ends[1]), sorted(min(end.real, end.imag, SIDE - end.real, SIDE - end.imag) for end in ends)
 
 
 def _walks(draw: np.random.Generator, dashes: int) -> np.ndarray:
@@ -274,7 +278,7 @@ def _stroke(
     rows = np.floor(middles.imag).astype(np.int64)[:, None, None] + window[:, None]
     columns = np.floor(middles.real).astype(np.int64)[:, None, None] + window
     distances = _distances(columns + 0.5 + 1j * (rows + 0.5), middles[:, None, None], halves[:, None, None])
-    ink = (np.clip(0.5 + (radius - distances) / SOFT, 0, 1) if smooth else distances <= radius).astype(np.float32)
+    ink = (np.clip(0.5 + (radius - distances) / RIM, 0, 1) if smooth else distances <= radius).astype(np.float32)
     inside = (ink > 0) & (rows >= 0) & (rows < SIDE) & (columns >= 0) & (columns < SIDE)
     places = (owners[:, None, None] * SIDE + rows) * SIDE + columns
     np.maximum.at(images.reshape(-1), places[inside], ink[inside])

@@ -1,0 +1,41 @@
+"""ListOps: what nested expressions of MIN, MAX, MED and SM come to, drawn here as the Long-Range Arena draws them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leanformer.tasks import listops_data
+from leanformer.tasks.base import Task
+from leanformer.tasks.sequences import SequenceData
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOps(Task):
+    """Which expressions, and how many; by default the published lengths and numbers."""
+
+    kind: ClassVar[str] = "listops"
+
+    min_length: int = 500
+    """Expressions have more tokens than this …"""
+    max_length: int = 2000
+    """… and fewer than this."""
+    train: int = 96_000
+    validation: int = 2_000
+    test: int = 2_000
+    seed: int = 0
+    """Of the data; the same in every run."""
+    workers: int = 1
+    """Processes that draw; they change nothing but the time."""
+
+    def __post_init__(self) -> None:
+        for name in ("train", "validation", "test"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+    def load(self) -> SequenceData:
+        settings = listops_data.ListOps(min_length=self.min_length, max_length=self.max_length)
+        counts = (self.train, self.validation, self.test)
+        parts = listops_data.splits(settings, *counts, seed=self.seed, workers=self.workers)
+        source = f"ListOps drawn here, {self.min_length} to {self.max_length} tokens, seed {self.seed}"
+        return SequenceData(source, parts, self.max_length, {"num_labels": 10})

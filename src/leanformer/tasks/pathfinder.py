@@ -1,0 +1,40 @@
+"""Pathfinder: whether a dashed contour joins two discs, drawn here, read pixel by pixel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leanformer.tasks import pathfinder_data
+from leanformer.tasks.base import Task
+from leanformer.tasks.sequences import Grid, SequenceData
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pathfinder(Task):
+    """How long the contours are, and how many images; by default the published numbers of 32 × 32."""
+
+    kind: ClassVar[str] = "pathfinder"
+
+    dashes: int = 14
+    """Of a contour that joins discs: 6, 9 and 14 are the published levels."""
+    train: int = 160_000
+    validation: int = 20_000
+    test: int = 20_000
+    seed: int = 0
+    """Of the data; the same in every run."""
+    workers: int = 1
+    """Processes that draw; they change nothing but the time."""
+
+    def __post_init__(self) -> None:
+        for name in ("train", "validation", "test"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+    def load(self) -> SequenceData:
+        settings = pathfinder_data.Pathfinder(dashes=self.dashes)
+        counts = (self.train, self.validation, self.test)
+        drawn = pathfinder_data.splits(settings, *counts, seed=self.seed, workers=self.workers)
+        parts = [Grid(part.images.reshape(len(part), -1), part.labels) for part in drawn]
+        source = f"Pathfinder drawn here, contours of {self.dashes} dashes, seed {self.seed}"
+        return SequenceData(source, parts, parts[0].pixels.shape[1], {"num_labels": 2})
