@@ -52,18 +52,8 @@ ALLOWED: dict[str, set[str]] = {
         "zoo",
     },
     "comparison": {
-        *(
-            "architecture",
-            "budgets",
-            "checkpoint",
-            "cost",
-            "jobs",
-            "recipe",
-            "recipes",
-            "records",
-            "runs",
-            "statistics",
-        ),
+        *("architecture", "budgets", "checkpoint", "cost", "families", "jobs", "recipe", "recipes", "records"),
+        *("runs", "statistics"),
     },
     "report": {"paper.ledger", "paper.memory", "paper.scorecard", "records", "report"},
 }

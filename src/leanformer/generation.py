@@ -53,7 +53,8 @@ def generate(
     end = tokenizer.token_to_id("<|endoftext|>")
     written: list[int] = []
     shown = ""
-    for token in sampled(model, ids or [end], tokens, temperature, top_k, seed):
+    start = ids or ([end] if end is not None else [0])
+    for token in sampled(model, start, tokens, temperature, top_k, seed):
         if token == end:
             break
         written.append(token)

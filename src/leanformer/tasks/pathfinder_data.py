@@ -177,20 +177,23 @@ def _short_contours(draw: np.random.Generator, dashes: int, count: int, room: Ro
 def _alike(one: np.ndarray, other: np.ndarray) -> list[tuple[Ends, Ends]]:
     """Two ends of one contour with an end of each, where both pairs are about as far apart and as far from the edge."""
     tips: list[Ends] = [(complex(corners[0]), complex(corners[-1])) for corners in (one, other)]
-    apart = [(pair, *_looks(pair)) for pair in itertools.product(*tips)]
+    twins: list[Ends] = [(end, other_end) for end in tips[0] for other_end in tips[1]]
+    joined, apart = ([(*_looks(pair), pair) for pair in pairs] for pairs in (tips, twins))
     return [
         (pair, twin)
-        for pair, distance, edges in ((pair, *_looks(pair)) for pair in tips)
-        for twin, twin_distance, twin_edges in apart
-        if min(distance, twin_distance) > APART
-        and abs(distance - twin_distance) < ALIKE
-        and all(abs(edge - twin_edge) < ALIKE_AT_EDGE for edge, twin_edge in zip(edges, twin_edges, strict=True))
+        for distance, near, far, pair in joined
+        for twin_distance, twin_near, twin_far, twin in apart
+        if abs(distance - twin_distance) < ALIKE
+        and abs(near - twin_near) < ALIKE_AT_EDGE
+        and abs(far - twin_far) < ALIKE_AT_EDGE
+        and min(distance, twin_distance) > APART
     ]
 
 
-def _looks(ends: Ends) -> tuple[float, list[float]]:
-    """How far the two are from each other, and each from the edge, the nearer one first."""
-    return abs(ends[0] - ends[1]), sorted(min(end.real, end.imag, SIDE - end.real, SIDE - end.imag) for end in ends)
+def _looks(ends: Ends) -> tuple[float, float, float]:
+    """How far the two are from each other, and from the edge, the nearer one first."""
+    nearer, farther = sorted(min(end.real, end.imag, SIDE - end.real, SIDE - end.imag) for end in ends)
+    return abs(ends[0] - ends[1]), nearer, farther
 
 
 def _walks(draw: np.random.Generator, dashes: int) -> np.ndarray:
@@ -273,7 +276,7 @@ def _stroke(
     images: np.ndarray, owners: np.ndarray, middles: np.ndarray, halves: np.ndarray, radius: float, smooth: bool
 ) -> None:
     """Draw strokes with round ends, each on its owner's image, in a window around its middle."""
-    reach = math.ceil(DASH / 2 + max(WIDTH / 2, RADIUS))
+    reach = math.ceil(max(DASH / 2 + WIDTH / 2, RADIUS) + RIM / 2)
     window = np.arange(-reach, reach + 1)
     rows = np.floor(middles.imag).astype(np.int64)[:, None, None] + window[:, None]
     columns = np.floor(middles.real).astype(np.int64)[:, None, None] + window
