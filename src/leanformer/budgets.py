@@ -1,6 +1,6 @@
 """What is held equal between arms, and how many steps that gives each of them.
 
-`steps` and `tokens` give every arm the same batches; `flops` and `time` give a leaner arm more of them. Whatever is
+`steps`, `epochs` and `tokens` give every arm the same batches; `flops` and `time` give a leaner arm more of them. Whatever is
 chosen is turned into steps once, before the first run, and written down: a run's schedule must know its end. May import
 architecture, cost, families, tasks and training.
 """
@@ -22,7 +22,7 @@ from leanformer.runs import Training
 from leanformer.tasks.base import Data, Order, Part
 from leanformer.training import decay_groups, seed_everything
 
-KINDS = ("steps", "tokens", "flops", "time")
+KINDS = ("steps", "epochs", "tokens", "flops", "time")
 UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 SECONDS = {"": 1.0, "S": 1.0, "M": 60.0, "MIN": 60.0, "H": 3600.0}
 
@@ -42,7 +42,7 @@ class Budget:
         units = SECONDS if kind == "time" else UNITS
         if kind not in KINDS or (equals and (match is None or match[2].upper() not in units or float(match[1]) <= 0)):
             raise ValueError(
-                f'--budget takes {", ".join(KINDS)}, alone or with an amount as in "steps=2000", "tokens=50M", '
+                f'--budget takes {", ".join(KINDS)}, alone or with an amount as in "steps=2000", "epochs=5", "tokens=50M", '
                 f'"flops=1e15" or "time=10m", got "{text}"'
             )
         return cls(kind, float(match[1]) * units[match[2].upper()] if match else None)
@@ -57,6 +57,9 @@ def steps_of(
     """Steps of each arm."""
     if budget.kind == "steps":
         return dict.fromkeys(architectures, round(budget.amount or training.steps))
+    if budget.kind == "epochs":
+        steps = round(budget.amount * data.size / training.batch) if budget.amount else training.steps
+        return dict.fromkeys(architectures, _at_least_one(steps, budget))
     setting = Setting(batch=training.batch, tokens=data.tokens)
     closed = formula(original, setting)
     if budget.kind == "tokens":

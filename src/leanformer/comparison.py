@@ -73,7 +73,18 @@ class Plan:
             task=self.recipe.task,
             training=training,
             seed=seed,
+            start=_start(self.recipe.start, arm, seed),
         )
+
+
+def _start(folder: str, arm: str, seed: int) -> str:
+    """The trained run that this one begins with; seeds beyond those that were trained begin again with the first."""
+    if not folder:
+        return ""
+    trained = sorted(path.parent for path in (Path(folder) / arm).glob("seed-*/result.json"))
+    if not trained:
+        raise ValueError(f"{folder} holds no finished run of the arm {arm} to start from")
+    return str(trained[seed % len(trained)])
 
 
 def folder_of(out: Path, arm: str, seed: int) -> Path:
@@ -86,7 +97,7 @@ def compare(
     out: str | Path | None = None,
     arms: Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
-    budget: str = "steps",
+    budget: str | None = None,
     margin: float | None = None,
     jobs: int | None = None,
     log_with: str = "",
@@ -104,7 +115,8 @@ def compare(
         out: the comparison's folder [default: runs/compare-RECIPE].
         arms: of original, lean, shallow, wide and the recipe's own; the recipe's by default.
         seeds: how many, or which.
-        budget: what is held equal: steps, tokens, flops or time, with or without an amount ("time=10m").
+        budget: what is held equal: steps, epochs, tokens, flops or time, with or without an amount ("time=10m"); the
+            recipe's by default.
         margin: by how much the metric may be worse and the model still hold.
         jobs: runs at a time [default: one per GPU or per core].
         log_with: tensorboard, trackio or wandb.
@@ -115,7 +127,7 @@ def compare(
 
         recipe = named(recipe)
     recipe = _with_choices(recipe, arms, margin)
-    chosen, equal = _seeds(recipe.seeds if seeds is None else seeds), Budget.parse(budget)
+    chosen, equal = _seeds(recipe.seeds if seeds is None else seeds), Budget.parse(budget or recipe.budget)
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     out = Path(out) if out is not None else Path("runs") / f"compare-{recipe.name}"
@@ -216,8 +228,8 @@ def _same(there: Mapping[str, Any], recipe: Recipe, budget: Budget, out: Path) -
     """What was planned before must be what is asked for now, but for seeds, further arms and the margin."""
     here = read_back({**recipe.to_dict(), "budget": asdict(budget)})
     common = {arm: design for arm, design in here["architectures"].items() if arm in there["architectures"]}
-    wanted = {key: here[key] for key in ("name", "task", "training", "budget")} | {"architectures": common}
-    found = {key: there[key] for key in wanted} | {
+    wanted = {key: here[key] for key in ("name", "task", "training", "budget", "start")} | {"architectures": common}
+    found = {key: there.get(key, "") for key in wanted} | {
         "architectures": {arm: there["architectures"][arm] for arm in common}
     }
     if found != wanted:

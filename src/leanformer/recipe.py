@@ -32,6 +32,10 @@ class Recipe:
     seeds: int = 3
     others: Mapping[str, Architecture] = field(default_factory=dict)
     """More arms, by name."""
+    budget: str = "steps"
+    """What is held equal between arms."""
+    start: str = ""
+    """A comparison whose trained models these begin with, arm by arm and seed by seed."""
 
     def architecture(self, arm: str) -> Architecture:
         if arm in self.others:
@@ -61,6 +65,7 @@ class Recipe:
             "task": self.task.to_dict(),
             "training": {**vars(self.training), "betas": list(self.training.betas)},
             "margin": self.margin,
+            "start": self.start,
             "architectures": {arm: design.to_dict() for arm, design in self.architectures().items()},
         }
 

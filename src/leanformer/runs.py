@@ -47,6 +47,8 @@ class Training:
     """Largest norm of the gradient."""
     accumulate: int = 1
     """Pieces that a process takes its share of a batch in."""
+    ramp: float = 0.0
+    """Share of the steps over which the batch grows from one such piece to all of them."""
     precision: str = "float32"
     """float32, bfloat16 or float16 (mixed)."""
     ema: float | None = None
@@ -71,6 +73,8 @@ class Training:
         for name in ("lr", "warmup", "warmup_lr", "min_lr", "weight_decay", "probe"):
             if not (isinstance(getattr(self, name), (int, float)) and 0 <= getattr(self, name) < math.inf):
                 raise ValueError(f"{name} must be a number of at least 0, got {getattr(self, name)!r}")
+        if not 0 <= self.ramp <= 1:
+            raise ValueError(f"ramp must be a share from 0 to 1, got {self.ramp!r}")
         if self.schedule not in ("cosine", "one-cycle", "triangle", "constant"):
             raise ValueError(f"schedule must be cosine, one-cycle, triangle or constant, got {self.schedule!r}")
         if self.precision not in PRECISIONS:
@@ -83,6 +87,10 @@ class Training:
     @property
     def warmup_steps(self) -> int:
         return round(self.warmup * self.steps) if self.warmup < 1 else round(self.warmup)
+
+    @property
+    def ramp_steps(self) -> int:
+        return round(self.ramp * self.steps)
 
     @property
     def log_every(self) -> int:
@@ -122,6 +130,8 @@ class Run:
     task: Task
     training: Training
     seed: int = 0
+    start: str = ""
+    """A run or saved model whose encoder this one begins with; drawn by the seed if empty."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -130,6 +140,7 @@ class Run:
             "architecture": self.architecture.to_dict(),
             "task": self.task.to_dict(),
             "training": read_back(asdict(self.training)),
+            "start": self.start,
         }
 
     @classmethod
@@ -140,6 +151,7 @@ class Run:
             architecture=Architecture.from_dict(written["architecture"]),
             task=tasks.read(written["task"]),
             training=Training(**written["training"]),
+            start=written.get("start", ""),
         )
 
 

@@ -33,7 +33,7 @@ from leanformer.records import plain
 from leanformer.runs import PRECISIONS, Run, Training, read_back, read_run
 from leanformer.tasks.base import Batch, Data, Metric, Order, Part
 from leanformer.tracking import Tracker
-from leanformer.weights import save_pretrained
+from leanformer.weights import load_encoder, save_pretrained
 
 TRACKERS = ("tensorboard", "trackio", "wandb")
 Say = Callable[[str], None]
@@ -88,7 +88,7 @@ def _train(
         )
     state = _State.begin(run, folder, accelerator)
     state.restore(say)
-    order = Order(run.seed, settings.batch, data.size)
+    order = Order(run.seed, settings.batch, data.size, settings.accumulate, settings.ramp_steps)
     losses = _Losses(settings, accelerator, state, order)
     clock = _Clock(folder / "timing.jsonl", accelerator)
     judge = _Judge(data, part, accelerator, state)
@@ -100,10 +100,10 @@ def _train(
         clock.start()
         for group in state.optimizer.param_groups:
             group["lr"] = settings.lr_at(state.step)
-        for index, piece in enumerate(_pieces(_to(accelerator.device, batch), settings.accumulate)):
-            last = index == settings.accumulate - 1
-            with contextlib.nullcontext() if last else accelerator.no_sync(state.wrapped):
-                loss = data.loss(state.wrapped, piece) / settings.accumulate
+        pieces = order.pieces_at(state.step)
+        for index, piece in enumerate(_pieces(_to(accelerator.device, batch), pieces)):
+            with contextlib.nullcontext() if index == pieces - 1 else accelerator.no_sync(state.wrapped):
+                loss = data.loss(state.wrapped, piece) / pieces
                 accelerator.backward(loss)
             losses.add(loss)
         if settings.clip is not None:
@@ -174,6 +174,8 @@ class _State:
         settings = run.training
         seed_everything(run.seed)
         model = families.build(run.architecture)
+        if run.start:
+            load_encoder(model, run.start)
         average = None
         if settings.ema is not None:
             average = AveragedModel(model, accelerator.device, multi_avg_fn=get_ema_multi_avg_fn(settings.ema))

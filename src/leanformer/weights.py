@@ -99,6 +99,21 @@ def load_weights(model: nn.Module, source: str | Path) -> None:
         cast(Any, model).tie_weights()
 
 
+def load_encoder(model: nn.Module, source: str | Path) -> None:
+    """Load all of a model but its head from another of the same layers, such as a pre-trained one."""
+    place = saved_in(Path(source))
+    tensors, saved = _read_tensors(place)
+    prefix = f"{getattr(model, 'base_model_prefix', '')}."
+    wanted = {name: tensor for name, tensor in model.state_dict().items() if name.startswith(prefix)}
+    if prefix == "." or not wanted:
+        raise ValueError(f"a {type(model).__name__} has no encoder that could be loaded apart from its head")
+    wrong = [name for name in wanted if name in tensors and tensors[name].shape != wanted[name].shape]
+    missing = [name for name in wanted if name not in tensors]
+    if wrong or missing:
+        raise ValueError(_explain(model, place, saved, tensors, sorted(wrong), sorted(missing), []))
+    model.load_state_dict({name: tensors[name] for name in wanted}, strict=False)
+
+
 def _explain(
     model: nn.Module,
     source: Path,

@@ -19,12 +19,15 @@ def compare(
     steps: Annotated[int | None, typer.Option(help="Optimizer steps of the original.")] = None,
     batch: Annotated[int | None, typer.Option(help="Samples of a step.")] = None,
     lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
-    budget: Annotated[str, typer.Option(help="Held equal: steps, tokens, flops or time, or e.g. time=10m.")] = "steps",
+    budget: Annotated[
+        str | None, typer.Option(help='Held equal: steps, epochs, tokens, flops, time; or with an amount, "time=10m".')
+    ] = None,
     margin: Annotated[float | None, typer.Option(help="By how much a model may be worse and hold.")] = None,
     data: Annotated[str | None, typer.Option(help="Folder with the data [default: LEANFORMER_DATA].")] = None,
     model: Annotated[str | None, typer.Option(help="Another original; lean is what `design` recommends.")] = None,
     original: Annotated[str, typer.Option(help='Sizes of the original, as in "depth=8,heads=4".')] = "",
     lean: Annotated[str, typer.Option(help='Sizes of the lean model, as in "depth=4,heads=8,keep=width".')] = "",
+    start: Annotated[str, typer.Option(help="A comparison whose trained models these begin with.")] = "",
     arm: Annotated[list[str], typer.Option(help='One more arm, as in "narrow:heads=2,mlp_dim=64".')] = [],  # noqa: B006
     settings: Annotated[
         list[str], typer.Option("--set", help='Any setting, as in "training.clip=0.5" or "task.shift=2".')
@@ -57,6 +60,7 @@ def compare(
             lean=lean,
             arms=arm,
             settings=settings,
+            start=start,
             training={"steps": steps, "batch": batch, "lr": lr, "precision": precision},
         )
     folder = out or Path("runs") / f"compare-{recipe}"

@@ -201,6 +201,12 @@ class CrammedBert(OwnFamily):
     }
     catalogue = {"crammed-bert": ((ORIGINAL,), {})}
 
+    def assemble(self, architecture: Architecture) -> nn.Module:
+        """A masked language model, or with the option `num_labels` a classifier of sentences."""
+        if "num_labels" in architecture.options:
+            return CrammedBertForSequenceClassification(self.config(architecture))
+        return super().assemble(architecture)
+
     def check(self, architecture: Architecture) -> None:
         for stage in architecture.stages:
             if stage.width % 2:

@@ -10,6 +10,10 @@ from leanformer.recipe import Recipe
 ROOMS = {
     "images": ("digits", "fashion_mnist", "cifar10", "images"),
     "language": ("pydoc", "tinystories", "tinystories_paper"),
+    "bert": (
+        *("crammed_bert", "crammed_bert_paper"),
+        *("glue_mnli", "glue_sst2", "glue_stsb", "glue_rte", "glue_qnli", "glue_qqp", "glue_mrpc", "glue_cola"),
+    ),
     "arena": (
         *("listops", "text", "retrieval", "image", "pathfinder"),
         *("listops_paper", "text_paper", "retrieval_paper", "image_paper", "pathfinder_paper"),

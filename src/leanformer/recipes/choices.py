@@ -6,9 +6,11 @@ May import recipe, tasks, training, zoo and designs.
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -30,6 +32,7 @@ def adjusted(
     lean: str = "",
     arms: Sequence[str] = (),
     settings: Sequence[str] = (),
+    start: str = "",
     training: Mapping[str, Any] | None = None,
 ) -> Recipe:
     """The recipe with what was asked for changed.
@@ -40,6 +43,7 @@ def adjusted(
         original, lean: changes to these two, such as "depth=4,heads=8,mlp_dim=128,keep=width".
         arms: further arms, each "NAME:changes to the original".
         settings: "training.lr=1e-3", "task.flip=true", …
+        start: a comparison whose trained models these begin with; models and tokenizer are then its.
         training: changes to the training, by name; None leaves a setting as it is.
     """
     changes = {key: value for key, value in (training or {}).items() if value is not None}
@@ -61,6 +65,8 @@ def adjusted(
         training=replace(recipe.training, **changes),
         task=tasks.read({**recipe.task.to_dict(), **task_changes}),
     )
+    if start:
+        recipe = started(recipe, start)
     if model is not None:
         recipe = _with_model(recipe, model, designed=not lean)
     if original:
@@ -73,6 +79,32 @@ def adjusted(
             raise ValueError(f'--arm takes a new name and sizes, as in "narrow:heads=2,mlp_dim=64", got "{arm}"')
         recipe = replace(recipe, others={**recipe.others, name: redesigned(recipe.original, text)})
     return recipe
+
+
+def started(recipe: Recipe, start: str) -> Recipe:
+    """A recipe whose models begin with those of a comparison: its arms, with the recipe's own options."""
+    path = Path(start) / "plan.json"
+    if not path.is_file():
+        raise ValueError(f"--start {start} is no comparison: it holds no plan.json")
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    tokenizers = sorted(Path(start).glob("*/seed-*/model/tokenizer.json"))
+    if not tokenizers:
+        raise ValueError(f"--start {start} holds no finished run with a tokenizer")
+    options = {key: value for key, value in recipe.original.options.items() if key != "vocab_size"}
+    designs = {
+        arm: Architecture.from_dict(design).with_options(**options) for arm, design in plan["architectures"].items()
+    }
+    if missing := {"original", "lean"} - designs.keys():
+        raise ValueError(f"--start {start} lacks the arm {', '.join(sorted(missing))}")
+    return replace(
+        recipe,
+        original=designs["original"],
+        lean=designs["lean"],
+        others={arm: design for arm, design in designs.items() if arm not in ARMS},
+        arms=tuple(arm for arm in plan["arms"] if arm in ARMS),
+        task=tasks.read({**recipe.task.to_dict(), "tokenizer": str(tokenizers[0].parent)}),
+        start=start,
+    )
 
 
 def _with_model(recipe: Recipe, model: str, designed: bool) -> Recipe:

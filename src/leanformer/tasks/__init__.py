@@ -8,8 +8,10 @@ from typing import Any
 from leanformer.tasks.base import Task
 
 ROOMS = {
+    "glue": "Glue",
     "images": "Images",
     "listops": "ListOps",
+    "masked": "Masked",
     "pathfinder": "Pathfinder",
     "pixels": "Pixels",
     "retrieval": "Retrieval",

@@ -61,17 +61,42 @@ class Order:
     seed: int
     batch: int
     size: int
+    pieces: int = 1
+    """Equal pieces that a batch consists of."""
+    ramp: int = 0
+    """Steps over which batches grow, piece by piece, to their full size."""
+
+    def pieces_at(self, step: int) -> int:
+        return self.pieces if step >= self.ramp else -(-self.pieces * (step + 1) // self.ramp)
+
+    def batch_at(self, step: int) -> int:
+        return self.batch // self.pieces * self.pieces_at(step)
 
     def indices(self, step: int) -> np.ndarray:
         """Samples of the step's whole batch; steps count from 0."""
-        epoch, start = divmod(step * self.batch, self.size)
-        if start + self.batch <= self.size:
-            return _permutation(self.seed, epoch, self.size)[start : start + self.batch]
-        positions = np.arange(step * self.batch, (step + 1) * self.batch)
+        first, batch = self._first(step), self.batch_at(step)
+        epoch, start = divmod(first, self.size)
+        if start + batch <= self.size:
+            return _permutation(self.seed, epoch, self.size)[start : start + batch]
+        positions = np.arange(first, first + batch)
         epochs = positions // self.size
         return np.concatenate(
             [_permutation(self.seed, int(e), self.size)[positions[epochs == e] % self.size] for e in np.unique(epochs)]
         )
+
+    def _first(self, step: int) -> int:
+        """Samples that all steps before took."""
+        if not self.ramp:
+            return step * self.batch
+        grown = _grown(self.batch // self.pieces, self.pieces, self.ramp)
+        return int(grown[min(step, self.ramp)]) + max(0, step - self.ramp) * self.batch
+
+
+@functools.lru_cache(maxsize=4)
+def _grown(piece: int, pieces: int, ramp: int) -> np.ndarray:
+    """Samples taken before each step of a ramp."""
+    counts = -(-pieces * np.arange(1, ramp + 1) // ramp)
+    return np.concatenate([[0], np.cumsum(piece * counts)])
 
 
 @functools.lru_cache(maxsize=4)

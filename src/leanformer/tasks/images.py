@@ -111,7 +111,7 @@ class ImageData(Data):
             rows = torch.from_numpy(part.of(order.indices(step)))
             images = self.images[rows]
             if self.task.flip or self.task.shift:
-                images = self._varied(images, stream(order.seed, step), order.batch, part)
+                images = self._varied(images, stream(order.seed, step), order.batch_at(step), part)
             yield self._mixed(self.normalised(images), self.found.train.labels[rows], (order.seed, step))
 
     def _varied(self, images: torch.Tensor, draw: np.random.Generator, batch: int, part: Part) -> torch.Tensor:
