@@ -244,9 +244,9 @@ def test_budgets_are_read(text: str, budget: Budget) -> None:
     assert Budget.parse(text) == budget
 
 
-@pytest.mark.parametrize("text", ["", "epochs", "steps=", "steps=0", "time=10y", "flops=-1", "tokens=many"])
+@pytest.mark.parametrize("text", ["", "days", "steps=", "steps=0", "time=10y", "flops=-1", "tokens=many"])
 def test_wrong_budgets_are_told(text: str) -> None:
-    with pytest.raises(ValueError, match=f'--budget takes steps, tokens, flops, time, .* got "{text}"'):
+    with pytest.raises(ValueError, match=f'--budget takes steps, epochs, tokens, flops, time, .* got "{text}"'):
         Budget.parse(text)
 
 
@@ -353,7 +353,7 @@ def test_the_command_prints_one_json_object_and_writes_the_report(
         (["compare", "--seeds", "0"], '--seeds takes a whole number of at least 1, got "0"'),
         (["compare", "--arms", "lean,fat"], 'there is no arm "fat"; there are original, lean, shallow, wide'),
         (["compare", "sound"], 'there is no recipe "sound"; there are digits, fashion-mnist'),
-        (["compare", "--budget", "epochs"], "--budget takes steps, tokens, flops, time"),
+        (["compare", "--budget", "days"], "--budget takes steps, epochs, tokens, flops, time"),
         (["compare", "images"], "the recipe images needs --data DIR"),
         (["compare", "images", "--data", "nowhere"], "nowhere is no folder"),
         (["compare", "--lean", "heads=8,keep=depth"], "keep must be 'head_dim'"),

@@ -35,6 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "runs": {"architecture", "checkpoint", "tasks"},
     "training": {"checkpoint", "families", "records", "runs", "tasks", "tracking", "weights"},
     "generation": {"weights"},
+    "glue": {"checkpoint", "comparison", "recipes", "records", "statistics", "tasks"},
     "statistics": set(),
     "budgets": {"architecture", "cost", "families", "runs", "tasks", "training"},
     "jobs": {"runs", "tasks", "training"},

@@ -1,8 +1,8 @@
 """What is held equal between arms, and how many steps that gives each of them.
 
-`steps`, `epochs` and `tokens` give every arm the same batches; `flops` and `time` give a leaner arm more of them. Whatever is
-chosen is turned into steps once, before the first run, and written down: a run's schedule must know its end. May import
-architecture, cost, families, tasks and training.
+`steps`, `epochs` and `tokens` give every arm the same batches; `flops` and `time` give a leaner arm more of them.
+Whatever is chosen is turned into steps once, before the first run, and written down: a run's schedule must know its
+end. May import architecture, cost, families, tasks and training.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Budget:
         units = SECONDS if kind == "time" else UNITS
         if kind not in KINDS or (equals and (match is None or match[2].upper() not in units or float(match[1]) <= 0)):
             raise ValueError(
-                f'--budget takes {", ".join(KINDS)}, alone or with an amount as in "steps=2000", "epochs=5", "tokens=50M", '
-                f'"flops=1e15" or "time=10m", got "{text}"'
+                f'--budget takes {", ".join(KINDS)}, alone or with an amount as in "steps=2000", "epochs=5", '
+                f'"tokens=50M", "flops=1e15" or "time=10m", got "{text}"'
             )
         return cls(kind, float(match[1]) * units[match[2].upper()] if match else None)
 

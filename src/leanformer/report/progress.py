@@ -49,6 +49,9 @@ class RunsProgress:
     def planned(self, steps: Mapping[str, int], runs: int) -> None:
         """Steps of each arm, and how many runs there are to do."""
         self.steps = steps
+        if self.whole is not None:
+            self.bars.remove_task(self.whole)
+        self.done.clear()
         total = sum(steps.values()) * runs // max(1, len(steps))
         self.whole = self.bars.add_task("all runs", total=total, note=f"{runs} runs")
 

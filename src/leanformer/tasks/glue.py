@@ -22,6 +22,13 @@ from leanformer.tasks.texts import Texts
 EVALUATED = 64
 
 
+Rows = Mapping[str, Sequence[Any]]
+
+
+class Missing(ValueError):  # noqa: N818
+    """A task's data are not to be had here."""
+
+
 @dataclass(frozen=True)
 class Known:
     """A task of GLUE: its columns, its number of classes (1 is a number to predict), its metric, its splits."""
@@ -68,10 +75,15 @@ class Glue(Task):
         if self.length < 8:
             raise ValueError(f"length must be at least 8 tokens, got {self.length}")
 
-    def load(self) -> GlueData:
+    def find(self) -> tuple[dict[str, Rows], str]:
+        """The rows of every split, and where they came from; raises `Missing` where they are not to be had."""
         known, folder = TASKS[self.name], local("glue", self.root)
         read, source = (_local(folder), f"{folder}/{self.name}") if folder else (_hub, f"glue/{self.name} from the hub")
-        splits = {split: read(self.name, split, known) for split in ("train", *known.held_out)}
+        return {split: read(self.name, split, known) for split in ("train", *known.held_out)}, source
+
+    def load(self) -> GlueData:
+        known = TASKS[self.name]
+        splits, source = self.find()
         made = tokenizing.tokenizer(self.tokenizer, _texts(splits["train"], source), self.root)
         if any(made.token_to_id(word) is None for word in ("[CLS]", "[SEP]", "[PAD]")):
             raise ValueError(f"the tokenizer {self.tokenizer} has no [CLS], [SEP] and [PAD]; wordpiece:SIZE has")
@@ -81,16 +93,13 @@ class Glue(Task):
         return GlueData(self, source, made, encoded)
 
 
-Rows = Mapping[str, Sequence[Any]]
-
-
 def _local(folder: Path) -> Callable[[str, str, Known], Rows]:
     def read(name: str, split: str, known: Known) -> Rows:
         import pyarrow.parquet as pq
 
         files = sorted((folder / name).glob(f"{split}-*.parquet")) or sorted((folder / name).glob(f"{split}.parquet"))
         if not files:
-            raise ValueError(f"{folder / name} holds no {split} file (parquet): GLUE's {name} is missing here")
+            raise Missing(f"{folder / name} holds no {split} file (parquet)")
         wanted = [*known.columns, "label"]
         rows: dict[str, list[Any]] = {column: [] for column in wanted}
         for file in files:
@@ -112,7 +121,7 @@ def _hub(name: str, split: str, known: Known) -> Rows:
         loaded = datasets.load_dataset("nyu-mll/glue", name, split=split)
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(
+        raise Missing(
             f"GLUE is not on this machine and the hub did not give nyu-mll/glue: {reason}. Needed is a folder "
             f"glue/{name} with parquet files in LEANFORMER_DATA (or --data), or a network"
         ) from error
