@@ -75,7 +75,13 @@ def speed() -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]]) -> Table:
     shown = Table(
-        "tokens", "ours, ms", "transformers, ms", "ratio", "ours keeps, MB", "transformers, MB", title="Nyström attention, a step"
+        "tokens",
+        "ours, ms",
+        "transformers, ms",
+        "ratio",
+        "ours keeps, MB",
+        "transformers, MB",
+        title="Nyström attention, a step",
     )
     for row in rows:
         mine, theirs = (1000 * row["seconds"][name] for name in ("leanformer", "transformers"))

@@ -210,8 +210,36 @@ def test_an_unreadable_image_is_named(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"dog/3\.png is no readable image"):
         Images(dataset=str(folder)).load()
     data = Images(dataset=str(folder), auto_augment="rand-m9-mstd0.5", img_size=16, workers=2).load()
-    with pytest.raises(ValueError, match=r"dog/3\.png is no readable image"):
+    with pytest.raises(ValueError, match=r"dog/3\.png is no readable image") as raised:
         batch(data, size=12)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_one_grey_image_does_not_make_a_set_grey(folder: Path, tmp_path: Path) -> None:
+    Image.new("L", (8, 8), 77).save(folder / "train" / "cat" / "0.png")
+    data = Images(dataset=str(folder)).load()
+    assert data.options["in_chans"] == 3
+    assert data.images[0, :, 0, 0].tolist() == [77, 77, 77]
+    for split in ("train", "val"):
+        for name in ("cat", "dog"):
+            (tmp_path / "deep" / split / name).mkdir(parents=True)
+            Image.fromarray(np.full((4, 4), 0x1234, np.uint16)).save(tmp_path / "deep" / split / name / "0.png")
+    deep = Images(dataset=str(tmp_path / "deep")).load()
+    assert deep.images.shape == (2, 1, 4, 4)
+    assert deep.images[0, 0, 0, 0] == 0x12, "sixteen bits are scaled to eight"
+
+
+def test_a_large_set_is_shifted_and_flipped_as_a_small_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leanformer.tasks.images.GIGABYTE", 1)
+    plain = Images(dataset=str(folder), img_size=8, workers=0).load()
+    assert isinstance(plain, DecodedImages)
+    torch.manual_seed(0)
+    assert torch.equal(batch(plain, 0)[0], batch(plain, 0)[0])
+    names = [
+        type(step).__name__
+        for step in Images(dataset=str(folder), img_size=8, shift=1, flip=True).load().augment.transforms
+    ]
+    assert names[2:4] == ["RandomCrop", "RandomHorizontalFlip"]
 
 
 def test_a_truncated_image_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +299,7 @@ def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
 def test_tasks_are_read_back_and_unknown_words_told() -> None:
     task = Images(dataset="cifar10", mixup=0.5)
     assert tasks.read(task.to_dict()) == task
-    with pytest.raises(ValueError, match="there is no task of kind 'sound'; there are images"):
+    with pytest.raises(ValueError, match="there is no task of kind 'sound'; there are glue, images, listops"):
         tasks.read({"kind": "sound"})
     with pytest.raises(ValueError, match="the task images has no setting blur; it has dataset"):
         tasks.read({"kind": "images", "blur": 1})

@@ -38,7 +38,8 @@ ALLOWED: dict[str, set[str]] = {
     "glue": {"checkpoint", "comparison", "recipes", "records", "statistics", "tasks"},
     "statistics": set(),
     "budgets": {"architecture", "cost", "families", "runs", "tasks", "training"},
-    "jobs": {"runs", "tasks", "training"},
+    "processes": set(),
+    "jobs": {"checkpoint", "processes", "runs", "tasks", "training"},
     "recipe": {"architecture", "runs", "tasks"},
     "recipes": {
         "architecture",
@@ -53,10 +54,10 @@ ALLOWED: dict[str, set[str]] = {
         "zoo",
     },
     "comparison": {
-        *("architecture", "budgets", "checkpoint", "cost", "families", "jobs", "recipe", "recipes", "records"),
-        *("runs", "statistics"),
+        *("architecture", "budgets", "checkpoint", "cost", "families", "jobs", "processes", "recipe", "recipes"),
+        *("records", "runs", "statistics", "training"),
     },
-    "report": {"paper.ledger", "paper.memory", "paper.scorecard", "records", "report"},
+    "report": {"paper.ledger", "paper.memory", "paper.scorecard", "processes", "records", "report"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "paper.__init__"}
 

@@ -64,10 +64,10 @@ def test_where_less_is_better_the_sign_turns() -> None:
 
 def test_few_seeds_decide_nothing() -> None:
     assert verdict([5.0]).words == (
-        "cannot tell: about 2 more seeds needed for lean against original "
+        "cannot tell: at least 2 more seeds needed for lean against original "
         "(+5.00 points in one seed, which has no interval, margin 1)"
     )
-    assert verdict([5.0, 5.0]).words.startswith("cannot tell: about 1 more seed needed")
+    assert verdict([5.0, 5.0]).words.startswith("cannot tell: at least 1 more seed needed")
     assert verdict([-1.0, -1.5, -0.5], margin=1.0).words.startswith("cannot tell: more than 1000 seeds needed")
 
 
@@ -108,6 +108,13 @@ def test_depth_and_heads_add_up_to_the_whole(rows: list[tuple[float, ...]]) -> N
     assert found is not None
     assert found.depth.mean + found.heads.mean == pytest.approx(found.total.mean, abs=1e-9)
     assert found.heads_at_full_depth.mean + found.interaction.mean == pytest.approx(found.heads.mean, abs=1e-9)
+
+
+def test_parts_are_of_the_seeds_that_all_arms_have() -> None:
+    found = effects({"original": {0: 1.0, 1: 2.0}, "lean": {0: 2.0, 1: 9.0, 2: 4.0}, "shallow": {0: 1.5}})
+    assert found is not None
+    assert (found.total.mean, found.depth.mean, found.heads.mean) == (1.0, 0.5, 0.5)
+    assert found.total.seeds == 1
 
 
 def test_without_the_control_nothing_is_attributed() -> None:

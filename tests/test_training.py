@@ -72,16 +72,15 @@ def test_accumulation_changes_sums_only(tmp_path: Path) -> None:
 
 
 def test_the_average_of_weights_is_what_is_evaluated_and_saved(tmp_path: Path) -> None:
-    plain = trained.described(tmp_path / "plain", steps=1)
-    averaged = trained.described(tmp_path / "averaged", steps=1, ema=0.5)
-    first, second = train(plain), train(averaged)
-    seed_everything(0)
-    start = families.build(read_run(plain).architecture).state_dict()
-    end, mean = from_pretrained(plain).state_dict(), from_pretrained(averaged).state_dict()
-    assert first["losses"] == second["losses"]
-    for name in end:  # the first update of an average is a copy of the weights
-        assert torch.allclose(mean[name], end[name]), name
-        assert "weight" not in name or not torch.equal(end[name], start[name])
+    settings: dict[str, Any] = dict(schedule="constant", warmup=0)
+    runs = [trained.described(tmp_path / str(steps), steps=steps, **settings) for steps in (1, 2, 3)]
+    results = [train(run) for run in runs]
+    averaged = trained.described(tmp_path / "averaged", steps=3, ema=0.75, **settings)
+    assert train(averaged)["losses"] == results[-1]["losses"]
+    first, second, third = (from_pretrained(run).state_dict() for run in runs)
+    for name, mean in from_pretrained(averaged).state_dict().items():  # the first update copies, later ones decay
+        wanted = 0.75 * (0.75 * first[name] + 0.25 * second[name]) + 0.25 * third[name]
+        assert torch.allclose(mean, wanted, atol=1e-6), name
 
 
 def test_weight_decay_spares_vectors_and_what_the_model_exempts() -> None:
@@ -116,6 +115,8 @@ def test_schedules_rise_peak_and_end_where_they_say() -> None:
     triangle = Training(steps=100, lr=1.0, schedule="triangle", warmup=0.25)
     assert [triangle.lr_at(step) for step in (24, 25, 62, 99)] == pytest.approx([1.0, 1.0, 38 / 75, 1 / 75])
     assert Training(steps=9, lr=1.0, schedule="constant", warmup=0).lr_at(8) == 1.0
+    falling = Training(steps=5, lr=1.0, schedule="one-cycle", warmup=0)
+    assert [falling.lr_at(step) for step in range(5)] == pytest.approx([1.0, 0.75, 0.5, 0.25, 0.0], abs=1e-5)
 
 
 # Kills
@@ -259,6 +260,25 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_step_and_batch(tmp_pat
     assert train(folder)["final"]["step"] == 500
 
 
+def test_weights_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
+    class Poisoned(type(trained.digits())):  # type: ignore[misc]
+        calls = 0
+
+        def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
+            self.calls += 1
+            found = super().loss(model, batch)
+            if self.calls == 6:
+                found.register_hook(lambda gradient: gradient * math.nan)
+            return found
+
+    healthy = trained.digits()
+    folder = trained.described(tmp_path)
+    with pytest.raises(Diverged, match="weights became infinite or no numbers at step 6"):
+        train(folder, Poisoned(healthy.task, healthy.found))
+    assert Checkpoints(folder / "checkpoints").steps() == [3]
+    assert train(folder)["final"]["step"] == 40
+
+
 def test_a_full_disk_is_one_clear_line_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import resource
 
@@ -292,6 +312,10 @@ def test_a_full_disk_is_one_clear_line_and_nothing_is_lost(tmp_path: Path, monke
         (dict(precision="half"), "precision must be one of float32, bfloat16, float16, got 'half'"),
         (dict(ema=1.0), "ema must lie between 0 and 1, got 1.0"),
         (dict(save_every=0), "save_every must be at least 1 step, got 0"),
+        (dict(betas=3), "betas must be two numbers from 0 to below 1, got 3"),
+        (dict(clip=-1), "clip must be a number above 0, got -1"),
+        (dict(clip="abc"), "clip must be a number above 0, got 'abc'"),
+        (dict(warmup=40), "a warm-up of 40 steps leaves none of 40: give a share, such as warmup=0.1"),
     ],
 )
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:

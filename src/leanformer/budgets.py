@@ -24,6 +24,8 @@ from leanformer.training import decay_groups, seed_everything
 
 KINDS = ("steps", "epochs", "tokens", "flops", "time")
 UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+TIMED_STEPS, TIMED_BATCHES = 40, 4
+"""Steps of each design that a budget of time is reckoned from, and the batches they take in turns."""
 SECONDS = {"": 1.0, "S": 1.0, "M": 60.0, "MIN": 60.0, "H": 3600.0}
 
 
@@ -38,7 +40,7 @@ class Budget:
     def parse(cls, text: str) -> Budget:
         """`flops`, `tokens=50M`, `time=10m`, …"""
         kind, equals, amount = text.partition("=")
-        match = re.fullmatch(r"([0-9.]+(?:[eE][0-9]+)?)\s*([a-zA-Z]*)", amount.strip())
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:[eE][0-9]+)?)\s*([a-zA-Z]*)", amount.strip())
         units = SECONDS if kind == "time" else UNITS
         if kind not in KINDS or (equals and (match is None or match[2].upper() not in units or float(match[1]) <= 0)):
             raise ValueError(
@@ -81,30 +83,32 @@ def _at_least_one(steps: int, budget: Budget) -> int:
     return steps
 
 
-def step_seconds(
-    designs: Mapping[str, Architecture], data: Data, training: Training, rounds: int = 7
-) -> dict[str, float]:
-    """Seconds of a training step of each design, measured in turns so that a busy machine slows them alike."""
+def step_seconds(designs: Mapping[str, Architecture], data: Data, training: Training) -> dict[str, float]:
+    """Seconds of a training step of each design: measured in turns, so that a busy machine slows them alike, and the
+    lower quartile of many, so that its interruptions do not count. In float32, without the loading of data.
+    """
     torch.set_num_threads(training.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    order = Order(0, training.batch, data.size)
+    loaded = data.batches(Order(0, training.batch, data.size), range(TIMED_BATCHES), Part())
+    batches = [tuple(tensor.to(device) for tensor in batch) for batch in loaded]
     seed_everything(0)
     contestants = {}
-    for arm, design in designs.items():
+    for design in dict.fromkeys(designs.values()):
         model = families.build(design).to(device)
-        contestants[arm] = (model, torch.optim.AdamW(decay_groups(model, training.weight_decay), fused=True))
-    found: dict[str, list[float]] = {arm: [] for arm in designs}
-    for _ in range(rounds):
-        for arm, (model, optimizer) in contestants.items():
+        contestants[design] = (model, torch.optim.AdamW(decay_groups(model, training.weight_decay), fused=True))
+    found: dict[Architecture, list[float]] = {design: [] for design in contestants}
+    for number in range(TIMED_STEPS):
+        for design, (model, optimizer) in contestants.items():
             began = time.perf_counter()
-            for batch in data.batches(order, range(3), Part()):
-                data.loss(model, tuple(tensor.to(device) for tensor in batch)).backward()
-                optimizer.step()
-                optimizer.zero_grad()
+            data.loss(model, batches[number % len(batches)]).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip or 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
             if device.type == "cuda":
                 torch.cuda.synchronize()
-            found[arm].append((time.perf_counter() - began) / 3)
-    return {arm: statistics.median(times[1:]) for arm, times in found.items()}
+            found[design].append(time.perf_counter() - began)
+    seconds = {design: statistics.quantiles(times[3:], n=4)[0] for design, times in found.items()}
+    return {arm: seconds[design] for arm, design in designs.items()}
 
 
 def trained_for(training: Training, steps: int) -> Training:

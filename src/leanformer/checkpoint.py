@@ -90,11 +90,17 @@ class Checkpoints:
 
     def latest(self, say: Say = lambda message: None) -> Checkpoint | None:
         """The newest good checkpoint; `say` hears of every damaged one."""
-        for step in reversed(self.steps()):
+        steps = self.steps()
+        for step in reversed(steps):
             try:
                 return _read(self.path(step), step)
-            except ValueError as error:
-                say(f"{self.path(step)} is damaged ({error}): going back to the checkpoint before it")
+            except (ValueError, OSError) as error:
+                instead = (
+                    "going back to the checkpoint before it"
+                    if step != steps[0]
+                    else "there is none before it: starting anew"
+                )
+                say(f"{self.path(step)} is damaged ({error}): {instead}")
         return None
 
 
@@ -164,7 +170,7 @@ def _flush(path: Path) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a text file such that readers see the old or the new one, never half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     aside.write_text(text, encoding="utf-8")
     _flush(aside)
     os.replace(aside, path)

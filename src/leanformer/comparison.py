@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import statistics as plain_statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,10 +21,12 @@ from leanformer.architecture import Architecture
 from leanformer.budgets import Budget, steps_of, trained_for
 from leanformer.checkpoint import locked, write_whole
 from leanformer.cost import Setting, formula
+from leanformer.processes import from_first, is_first
 from leanformer.recipe import Recipe
 from leanformer.records import circumstances, number, plain
 from leanformer.runs import Run, differences, read_back, write_run
 from leanformer.statistics import Verdict, compare_pairs, effects, estimate, points
+from leanformer.training import check_tracker
 
 Listener = Callable[[str, int, Mapping[str, Any]], None]
 """Hears of a run by arm and seed: progress (step, loss), said (text), done, diverged (text)."""
@@ -46,6 +47,8 @@ class Plan:
     """The command, the commit and the machine that began it."""
     tokens: int | None = None
     """Length of a text."""
+    samples: int = 0
+    """For training."""
 
     def to_dict(self) -> dict[str, Any]:
         return read_back(
@@ -57,6 +60,7 @@ class Plan:
                 "steps": dict(self.steps),
                 "source": self.source,
                 "tokens": self.tokens,
+                "samples": self.samples,
                 "circumstances": self.circumstances,
             }
         )
@@ -81,14 +85,30 @@ def _start(folder: str, arm: str, seed: int) -> str:
     """The trained run that this one begins with; seeds beyond those that were trained begin again with the first."""
     if not folder:
         return ""
-    trained = sorted(path.parent for path in (Path(folder) / arm).glob("seed-*/result.json"))
-    if not trained:
-        raise ValueError(f"{folder} holds no finished run of the arm {arm} to start from")
-    return str(trained[seed % len(trained)])
+    seeds = _read_json(Path(folder) / "plan.json")["seeds"]
+    trained = folder_of(Path(folder), arm, seeds[seed % len(seeds)])
+    if not (trained / "result.json").is_file():
+        raise ValueError(f"{trained} is not finished: give its comparison's command again, then this one")
+    return str(trained)
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+SETTLED = ("name", "task", "training", "budget", "start", "samples", "original", "lean")
+"""What of a plan cannot change once it is begun, beside the arms that it has."""
 
 
 def folder_of(out: Path, arm: str, seed: int) -> Path:
     return out / arm / f"seed-{seed}"
+
+
+Planned = Callable[[Plan, Sequence[tuple[str, int]]], None]
+"""Hears the plan, and which of its runs are still to do, by arm and seed."""
 
 
 def compare(
@@ -102,7 +122,7 @@ def compare(
     jobs: int | None = None,
     log_with: str = "",
     say: Callable[[str], None] = lambda message: None,
-    planned: Callable[[Plan], None] = lambda plan: None,
+    planned: Planned = lambda plan, runs: None,
     listen: Listener = lambda arm, seed, event: None,
 ) -> dict[str, Any]:
     """Train every arm with every seed and say what holds; returns the record that comparison.json keeps.
@@ -131,40 +151,38 @@ def compare(
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     out = Path(out) if out is not None else Path("runs") / f"compare-{recipe.name}"
-    first = int(os.environ.get("RANK", "0")) == 0
-    with locked(out) if first else contextlib.nullcontext():
+    check_tracker(log_with)
+    with contextlib.ExitStack() as stack:
+        from_first(lambda: stack.enter_context(locked(out)))
         data = running.load(recipe.task)
-        say(f"data: {data.source}, {data.size:,} training samples")
-        plan = _plan(recipe.fitted(data.options), chosen, equal, out, data)
-        planned(plan)
-        for arm, seed in plan.runs():
-            write_run(plan.run(arm, seed), folder_of(out, arm, seed))
+        if is_first():
+            say(f"data: {data.source}, {data.size:,} training samples")
+        fitted = recipe.fitted(data.options)
+        plan = from_first(lambda: _plan(fitted, chosen, equal, out, data, margin))
         open_runs = {
             folder_of(out, arm, seed): (arm, seed)
             for arm, seed in plan.runs()
             if not (folder_of(out, arm, seed) / "result.json").is_file()
         }
-        failures: dict[str, str] = {}
+        planned(plan, list(open_runs.values()))
 
         def hear(folder: Path, event: Mapping[str, Any]) -> None:
-            arm, seed = open_runs[folder]
-            if event["event"] == "diverged":
-                failures[f"{arm}, seed {seed}"] = event["text"]
-            listen(arm, seed, event)
+            if is_first():
+                listen(*open_runs[folder], event)
 
-        if not open_runs:
+        if not open_runs and is_first():
             say(f"{out} is complete: nothing to train (another --out, more --seeds or --arms run more)")
         threads = recipe.training.threads
         workers = running.default_jobs(threads) if jobs is None else jobs
         running.run_all(list(open_runs), workers, hear, threads, log_with)
-        record = summarise(out, failures)
-        if first:
+        record = summarise(out)
+        if is_first():
             write_whole(out / "comparison.json", json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
         return record
 
 
 def _with_choices(recipe: Recipe, arms: Sequence[str] | None, margin: float | None) -> Recipe:
-    chosen = tuple(dict.fromkeys(arms)) if arms is not None else (*recipe.arms, *recipe.others)
+    chosen = (*(recipe.arms if arms is None else arms), *(recipe.others if arms is None else ()))
     recipe = replace(recipe, arms=tuple(dict.fromkeys(chosen)), margin=recipe.margin if margin is None else margin)
     if not recipe.arms:
         raise ValueError("arms must name at least one arm")
@@ -184,32 +202,36 @@ def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(set(seeds)))
 
 
-def _plan(recipe: Recipe, seeds: tuple[int, ...], budget: Budget, out: Path, data: Any) -> Plan:
-    """The plan, joined with the one that the folder holds already."""
+def _plan(recipe: Recipe, seeds: tuple[int, ...], budget: Budget, out: Path, data: Any, margin: float | None) -> Plan:
+    """The plan, joined with the one that the folder holds already, written down with a folder for every run."""
     for arm, design in recipe.architectures().items():
         _fits(arm, design, data)
     path = out / "plan.json"
-    there = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    there = _read_json(path) if path.is_file() else None
     steps = dict(there["steps"]) if there else {}
     if there:
-        _same(there, recipe, budget, out)
+        _same(there, recipe, budget, out, data)
+        if margin is None:
+            recipe = replace(recipe, margin=there["margin"])
         seeds = tuple(sorted({*seeds, *there["seeds"]}))
         kept = [arm for arm in there["arms"] if arm not in recipe.arms]
         others = {arm: Architecture.from_dict(there["architectures"][arm]) for arm in kept}
         recipe = replace(recipe, arms=(*recipe.arms, *kept), others={**recipe.others, **others})
     if missing := {arm: recipe.architecture(arm) for arm in recipe.arms if arm not in steps}:
         steps |= steps_of(budget, missing, recipe.original, data, recipe.training)
-    begun = there["circumstances"] if there else circumstances()
     plan = Plan(
         recipe=recipe,
         seeds=seeds,
         budget=budget,
         steps=steps,
         source=data.source,
-        circumstances=begun,
+        circumstances=circumstances(),
         tokens=data.tokens,
+        samples=data.size,
     )
     write_whole(path, json.dumps(plan.to_dict(), indent=2) + "\n")
+    for arm, seed in plan.runs():
+        write_run(plan.run(arm, seed), folder_of(out, arm, seed))
     return plan
 
 
@@ -224,11 +246,11 @@ def _fits(arm: str, design: Architecture, data: Any) -> None:
             raise ValueError(f"{arm} is built with {option}={design.options[option]!r}, but the data need {wanted!r}")
 
 
-def _same(there: Mapping[str, Any], recipe: Recipe, budget: Budget, out: Path) -> None:
+def _same(there: Mapping[str, Any], recipe: Recipe, budget: Budget, out: Path, data: Any) -> None:
     """What was planned before must be what is asked for now, but for seeds, further arms and the margin."""
-    here = read_back({**recipe.to_dict(), "budget": asdict(budget)})
+    here = read_back({**recipe.to_dict(), "budget": asdict(budget), "samples": data.size})
     common = {arm: design for arm, design in here["architectures"].items() if arm in there["architectures"]}
-    wanted = {key: here[key] for key in ("name", "task", "training", "budget", "start")} | {"architectures": common}
+    wanted = {key: here[key] for key in SETTLED} | {"architectures": common}
     found = {key: there.get(key, "") for key in wanted} | {
         "architectures": {arm: there["architectures"][arm] for arm in common}
     }
@@ -246,18 +268,24 @@ def read_record(path: Path) -> dict[str, Any]:
     file = path / "comparison.json" if path.is_dir() else path
     if not file.is_file():
         raise ValueError(f"{path} holds no comparison: neither plan.json nor comparison.json is there")
-    record = json.loads(file.read_text(encoding="utf-8"))
+    record = _read_json(file)
     if record.get("kind") != "comparison":
         raise ValueError(f"{file} is no record of a comparison")
     return record
 
 
-def summarise(out: Path, failures: Mapping[str, str] | None = None) -> dict[str, Any]:
+def summarise(out: Path) -> dict[str, Any]:
     """The record of a comparison from its folder alone: costs and scores by arm, verdicts, and every run's curves."""
     path = out / "plan.json"
     if not path.is_file():
         raise ValueError(f"{out} is no comparison: it holds no plan.json")
-    plan = json.loads(path.read_text(encoding="utf-8"))
+    plan = _read_json(path)
+    failures = {
+        (arm, seed): _read_json(folder_of(out, arm, seed) / running.DIVERGED)["text"]
+        for arm in plan["arms"]
+        for seed in plan["seeds"]
+        if (folder_of(out, arm, seed) / running.DIVERGED).is_file()
+    }
     results = {arm: _results(out, arm, plan["seeds"]) for arm in plan["arms"]}
     metric = next((result["metric"] for runs in results.values() for result in runs.values()), None)
     if metric is None:
@@ -272,19 +300,25 @@ def summarise(out: Path, failures: Mapping[str, str] | None = None) -> dict[str,
         **{key: plan[key] for key in ("name", "source", "seeds", "budget", "margin")},
         "metric": metric,
         "arms": {arm: _arm(out, arm, plan, results[arm], metric["name"]) for arm in plan["arms"]},
-        "verdict": _verdict(scores, plan["margin"], metric),
-        "failures": dict(failures or {}),
+        "verdict": _verdict(scores, plan["margin"], metric, [arm for arm, _ in failures]),
+        "failures": {f"{arm}, seed {seed}": text for (arm, seed), text in failures.items()},
         "task": plan["task"],
         "training": plan["training"],
         "runs": {
             arm: {
-                str(seed): {"evaluations": result["evaluations"], "losses": result["losses"]}
+                str(seed): {"evaluations": result["evaluations"], "losses": _thinned(result["losses"])}
                 for seed, result in runs.items()
             }
             for arm, runs in results.items()
         },
         **plan["circumstances"],
     }
+
+
+def _thinned(curve: Sequence[Any], most: int = 100) -> list[Any]:
+    """A curve with no more points than a figure shows, the last one among them."""
+    every = -(-len(curve) // most) if curve else 1
+    return list(reversed(list(reversed(curve))[::every]))
 
 
 def _results(out: Path, arm: str, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
@@ -332,15 +366,25 @@ def _step_seconds(folders: Sequence[Path]) -> float | None:
     return plain_statistics.median(times) if times else None
 
 
-def _verdict(scores: Mapping[str, Mapping[int, float]], margin: float, metric: Mapping[str, Any]) -> dict[str, Any]:
-    """Lean against the original and against the control; the parts due to depth and to heads; all in words."""
+def _verdict(
+    scores: Mapping[str, Mapping[int, float]], margin: float, metric: Mapping[str, Any], diverged: Sequence[str]
+) -> dict[str, Any]:
+    """Lean against the original and against the control; the parts due to depth and to heads; all in words.
+
+    An arm of which a run diverged is not judged by its luckier runs.
+    """
     sign, resolution = (1 if metric["higher_is_better"] else -1), metric.get("resolution", 0.0)
 
     def judged(arm: str, against: str) -> Verdict | None:
         ours, theirs = scores.get(arm, {}), scores.get(against, {})
         if not ours.keys() & theirs.keys():
             return None
-        return compare_pairs(arm, against, ours, theirs, margin, sign, metric["unit"], resolution)
+        found = compare_pairs(arm, against, ours, theirs, margin, sign, metric["unit"], resolution)
+        lost = [f"{diverged.count(name)} of {name}" for name in (arm, against) if name in diverged]
+        if not lost:
+            return found
+        words = f"cannot tell: runs diverged ({', '.join(lost)}); of the others, {found.words}"
+        return replace(found, outcome="cannot tell", words=words)
 
     lean = {against: found for against in ("original", "shallow") if (found := judged("lean", against))}
     others = [

@@ -14,7 +14,7 @@ from typing import Any
 
 from leanformer import recipes
 from leanformer.checkpoint import write_whole
-from leanformer.comparison import Listener, Plan, compare
+from leanformer.comparison import Listener, Planned, compare
 from leanformer.recipes.choices import adjusted
 from leanformer.records import circumstances, plain
 from leanformer.statistics import compare_pairs, estimate
@@ -35,7 +35,7 @@ def glue(
     budget: str | None = None,
     jobs: int | None = None,
     say: Callable[[str], None] = lambda message: None,
-    planned: Callable[[Plan], None] = lambda plan: None,
+    planned: Planned = lambda plan, runs: None,
     listen: Listener = lambda arm, seed, event: None,
 ) -> dict[str, Any]:
     """Fine-tune the models of a pre-training comparison on GLUE; returns the record that glue.json keeps.

@@ -20,8 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from leanformer import processes
+from leanformer.checkpoint import write_whole
 from leanformer.tasks.base import Data, Task
 
+DIVERGED = "diverged.json"
+"""In a run's folder: why it ended without a result."""
 Listener = Callable[[Path, Mapping[str, Any]], None]
 """Hears of a run: progress (step, loss), said (text), done, diverged (text)."""
 
@@ -47,8 +51,7 @@ def default_jobs(threads: int) -> int:
 
 def run_all(folders: Sequence[Path], jobs: int, listen: Listener, threads: int = 1, log_with: str = "") -> None:
     """Train every run; one that diverges is told to `listen` and the others go on, anything else stops all."""
-    distributed = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    if distributed or jobs == 1 or len(folders) == 1:
+    if processes.count() > 1 or jobs == 1 or len(folders) == 1:
         for folder in folders:
             _train(folder, functools.partial(listen, folder), log_with)
     elif folders:
@@ -59,6 +62,7 @@ def _train(folder: Path, tell: Callable[[Mapping[str, Any]], None], log_with: st
     from leanformer.runs import read_run
     from leanformer.training import Diverged, train
 
+    (folder / DIVERGED).unlink(missing_ok=True)
     try:
         train(
             folder,
@@ -68,6 +72,8 @@ def _train(folder: Path, tell: Callable[[Mapping[str, Any]], None], log_with: st
             log_with=log_with,
         )
     except Diverged as error:
+        if processes.is_first():
+            write_whole(folder / DIVERGED, json.dumps({"text": str(error)}) + "\n")
         tell({"event": "diverged", "text": str(error)})
     else:
         tell({"event": "done"})
@@ -113,7 +119,9 @@ class _Pool:
         import torch
 
         if torch.cuda.is_available():
-            environment["CUDA_VISIBLE_DEVICES"] = str(index % torch.cuda.device_count())
+            given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+            devices = given if given != [""] else [str(device) for device in range(torch.cuda.device_count())]
+            environment["CUDA_VISIBLE_DEVICES"] = devices[index % len(devices)]
         command = [sys.executable, "-m", "leanformer.jobs", *([self.log_with] if self.log_with else [])]
         return subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=environment
@@ -121,6 +129,14 @@ class _Pool:
 
 
 def _serve(worker: subprocess.Popen[str], waiting: queue.SimpleQueue[Path], events: queue.SimpleQueue[Any]) -> None:
+    """Whatever happens here is told, or the parent would wait forever."""
+    try:
+        _feed(worker, waiting, events)
+    except Exception as error:
+        events.put((None, {"event": "stopped", "kind": "OSError", "text": f"a worker cannot be understood: {error!r}"}))
+
+
+def _feed(worker: subprocess.Popen[str], waiting: queue.SimpleQueue[Path], events: queue.SimpleQueue[Any]) -> None:
     assert worker.stdin is not None
     assert worker.stdout is not None
     while True:

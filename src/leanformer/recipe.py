@@ -66,6 +66,8 @@ class Recipe:
             "training": {**vars(self.training), "betas": list(self.training.betas)},
             "margin": self.margin,
             "start": self.start,
+            "original": self.original.to_dict(),
+            "lean": self.lean.to_dict(),
             "architectures": {arm: design.to_dict() for arm, design in self.architectures().items()},
         }
 

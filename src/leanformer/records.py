@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -40,7 +41,8 @@ def write_json(path: Path, record: Any) -> None:
 
 def circumstances() -> dict[str, Any]:
     """The command, the commit, the versions and the machine behind a record."""
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    program = Path(sys.argv[0]).name
+    command = shlex.join(["leanformer" if program == "__main__.py" else program, *sys.argv[1:]])
     return {
         "command": command,
         "commit": _commit(),

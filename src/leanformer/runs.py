@@ -65,24 +65,38 @@ class Training:
     """CPU threads of one run; part of the settings, because it decides the last bits of sums."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "betas", tuple(self.betas))
         for name in ("steps", "batch", "accumulate", "evaluations", "keep", "threads"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
-        for name in ("lr", "warmup", "warmup_lr", "min_lr", "weight_decay", "probe"):
-            if not (isinstance(getattr(self, name), (int, float)) and 0 <= getattr(self, name) < math.inf):
+            if not _is_count(getattr(self, name)):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)!r}")
+        for name in ("lr", "warmup", "warmup_lr", "min_lr", "weight_decay", "probe", "eps"):
+            if not _is_number(getattr(self, name)) or getattr(self, name) < 0:
                 raise ValueError(f"{name} must be a number of at least 0, got {getattr(self, name)!r}")
-        if not 0 <= self.ramp <= 1:
-            raise ValueError(f"ramp must be a share from 0 to 1, got {self.ramp!r}")
-        if self.schedule not in ("cosine", "one-cycle", "triangle", "constant"):
-            raise ValueError(f"schedule must be cosine, one-cycle, triangle or constant, got {self.schedule!r}")
-        if self.precision not in PRECISIONS:
-            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
-        if self.ema is not None and not 0 < self.ema < 1:
-            raise ValueError(f"ema must lie between 0 and 1, got {self.ema}")
-        if self.save_every is not None and self.save_every < 1:
-            raise ValueError(f"save_every must be at least 1 step, got {self.save_every}")
+        betas = self.betas if isinstance(self.betas, (list, tuple)) else ()
+        object.__setattr__(self, "betas", tuple(betas) or self.betas)
+        choices = ("cosine", "one-cycle", "triangle", "constant")
+        for holds, rule, value in (
+            (len(betas) == 2 and all(map(_is_share, betas)), "betas must be two numbers from 0 to below 1", self.betas),
+            (
+                self.clip is None or (_is_number(self.clip) and self.clip > 0),
+                "clip must be a number above 0",
+                self.clip,
+            ),
+            (self.ema is None or (_is_share(self.ema) and self.ema > 0), "ema must lie between 0 and 1", self.ema),
+            (_is_share(self.ramp) or self.ramp == 1, "ramp must be a share from 0 to 1", self.ramp),
+            (
+                self.save_every is None or _is_count(self.save_every),
+                "save_every must be at least 1 step",
+                self.save_every,
+            ),
+            (self.schedule in choices, f"schedule must be {', '.join(choices[:-1])} or constant", self.schedule),
+            (self.precision in PRECISIONS, f"precision must be one of {', '.join(PRECISIONS)}", self.precision),
+        ):
+            if not holds:
+                raise ValueError(f"{rule}, got {value!r}")
+        if self.warmup >= 1 and self.warmup_steps >= self.steps:
+            raise ValueError(
+                f"a warm-up of {self.warmup_steps} steps leaves none of {self.steps}: give a share, such as warmup=0.1"
+            )
 
     @property
     def warmup_steps(self) -> int:
@@ -94,8 +108,8 @@ class Training:
 
     @property
     def log_every(self) -> int:
-        """Steps that the training loss is averaged over, so that a curve has about a hundred points."""
-        return max(1, self.steps // 100)
+        """Steps that the training loss is averaged over; as often it is looked at, and progress told."""
+        return min(50, max(1, self.steps // 100))
 
     def evaluated(self, step: int) -> bool:
         """Whether to evaluate after so many steps."""
@@ -109,9 +123,9 @@ class Training:
         warmup = self.warmup_steps
         if self.schedule == "one-cycle":  # as torch's OneCycleLR with linear annealing
             start, end, last = self.lr / 25, self.lr / 25e4, self.steps - 1
-            rise = max(1.0, warmup - 1.0)
-            if step <= rise and warmup:
-                return start + (self.lr - start) * min(1.0, step / rise)
+            rise = max(0.0, warmup - 1.0)
+            if step < rise:
+                return start + (self.lr - start) * step / rise
             return self.lr + (end - self.lr) * (step - rise) / max(1.0, last - rise)
         if step < warmup:
             return self.warmup_lr + (self.lr - self.warmup_lr) * (step + 1) / warmup
@@ -153,6 +167,18 @@ class Run:
             training=Training(**written["training"]),
             start=written.get("start", ""),
         )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_share(value: Any) -> bool:
+    return _is_number(value) and 0 <= value < 1
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def read_back(value: Any) -> Any:

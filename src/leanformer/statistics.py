@@ -148,7 +148,10 @@ def _words(
         )
     limit = f"margin {margin:g}"
     if outcome == "cannot tell":
-        needed = f"about {more} more seed{'s' * (more > 1)} needed" if more else f"more than {MOST_SEEDS} seeds needed"
+        roughly = "about" if difference.seeds >= FEWEST_SEEDS else "at least"
+        needed = (
+            f"{roughly} {more} more seed{'s' * (more > 1)} needed" if more else f"more than {MOST_SEEDS} seeds needed"
+        )
         return f"cannot tell: {needed} for {arm} against {against} ({shown}, {limit})"
     extra = ""
     if outcome == "holds" and difference.t is not None:
@@ -188,8 +191,11 @@ def effects(scores: Mapping[str, Mapping[int, float]], sign: int = 1, resolution
     if any(not scores.get(arm) for arm in ("original", "lean", "shallow")):
         return None
 
+    common = set.intersection(*(set(scores[arm]) for arm in ("original", "lean", "shallow")))
+
     def combined(**weights: int) -> Estimate | None:
-        seeds = sorted(set.intersection(*(set(scores[arm]) for arm in weights)))
+        """Over the seeds that all arms have, so that parts add up to the whole."""
+        seeds = sorted(common.intersection(*(set(scores[arm]) for arm in weights)))
         if not seeds:
             return None
         values = [sign * sum(w * scores[arm][seed] for arm, w in weights.items()) for seed in seeds]

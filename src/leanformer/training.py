@@ -75,7 +75,8 @@ def train(
         try:
             return _train(run, folder, data or run.task.load(), accelerator, say, progress)
         finally:
-            accelerator.end_training()
+            for tracker in accelerator.trackers:  # not end_training, which would part the processes for good
+                tracker.finish()
 
 
 def _train(
@@ -115,11 +116,13 @@ def _train(
         state.step += 1
         clock.steps += 1
         if losses.full():
+            mean = losses.log()  # waits for the device, so that the clock sees whole steps
             clock.pause()
-            progress(state.step, losses.log())
+            progress(state.step, mean)
         if settings.evaluated(state.step) or settings.saved(state.step):
-            clock.pause()
             losses.check()
+            losses.check_weights(parameters)
+            clock.pause()
         if settings.evaluated(state.step):
             judge.evaluate()
         if settings.saved(state.step):
@@ -127,11 +130,15 @@ def _train(
     return state.finish(data, judge.final())
 
 
-def _accelerator(run: Run, folder: Path, log_with: str) -> Accelerator:
+def check_tracker(log_with: str) -> None:
     if log_with and log_with not in TRACKERS:
         raise ValueError(f"--log-with takes {', '.join(TRACKERS)}, got {log_with!r}")
     if log_with and importlib.util.find_spec(log_with) is None:
         raise ValueError(f"--log-with {log_with} needs the package of that name: pip install {log_with}")
+
+
+def _accelerator(run: Run, folder: Path, log_with: str) -> Accelerator:
+    check_tracker(log_with)
     AcceleratorState._reset_state()  # the precision is a run's own; the processes' connections stay
     accelerator = Accelerator(
         cpu=not torch.accelerator.is_available(),  # said, or else processes without a GPU would not find each other
@@ -141,7 +148,12 @@ def _accelerator(run: Run, folder: Path, log_with: str) -> Accelerator:
     )
     if log_with:
         flat = {f"{key}": value for key, value in asdict(run.training).items() if isinstance(value, (int, float, str))}
-        accelerator.init_trackers("leanformer", config={"run": run.name, "seed": run.seed, **flat})
+        name = f"{run.name}-seed-{run.seed}"
+        accelerator.init_trackers(
+            "leanformer",
+            config={"run": run.name, "seed": run.seed, **flat},
+            init_kwargs={"wandb": {"name": name}, "trackio": {"name": name}},
+        )
     return accelerator
 
 
@@ -176,6 +188,8 @@ class _State:
         model = families.build(run.architecture)
         if run.start:
             load_encoder(model, run.start)
+        if accelerator.num_processes > 1 and accelerator.device.type == "cuda":
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # statistics of the whole batch, where there are any
         average = None
         if settings.ema is not None:
             average = AveragedModel(model, accelerator.device, multi_avg_fn=get_ema_multi_avg_fn(settings.ema))
@@ -222,7 +236,8 @@ class _State:
         if checkpoint is None:
             return
         self._load(checkpoint)
-        say(f"{self.run.name}, seed {self.run.seed}: going on from step {self.step} of {self.run.training.steps}")
+        if self.accelerator.is_main_process:
+            say(f"{self.run.name}, seed {self.run.seed}: going on from step {self.step} of {self.run.training.steps}")
 
     def _load(self, checkpoint: Checkpoint) -> None:
         self.model.load_state_dict(checkpoint.tensors["model"])
@@ -254,6 +269,7 @@ class _State:
             "losses": self.losses,
         }
         if self.accelerator.is_main_process:
+            _write_lines(self.folder / "records.jsonl", self.evaluations)
             save_pretrained(self.judged, self.folder / "model")
             data.accompany(self.folder / "model")
             write_whole(self.folder / "result.json", json.dumps(plain(result), indent=1) + "\n")
@@ -276,7 +292,10 @@ class _Judge:
         if self.tracker is not None and (kappa := self.tracker.record()) is not None:
             record["kappa"] = _short(kappa)
         state.evaluations.append(record)
-        self.accelerator.log({k: v for k, v in record.items() if isinstance(v, float)}, step=state.step)
+        logged = {key: value for key, value in record.items() if isinstance(value, float)}
+        if "kappa" in record:
+            logged["kappa"] = record["kappa"]["median_over_layers"]
+        self.accelerator.log(logged, step=state.step)
 
     def final(self) -> dict[str, Any]:
         """The score that counts: of the test split, or the last evaluation where there is none."""
@@ -286,7 +305,8 @@ class _Judge:
     def _scored(self, evaluate: Callable[..., dict[str, float] | None]) -> dict[str, float] | None:
         model = self.state.judged
         model.eval()
-        sums = evaluate(model, self.part, self.accelerator.device)
+        with self.accelerator.autocast():
+            sums = evaluate(model, self.part, self.accelerator.device)
         model.train()
         return None if sums is None else self.data.score(_summed(self.accelerator, sums))
 
@@ -317,13 +337,23 @@ class _Losses:
         for place, value in enumerate(values):
             if not math.isfinite(value):
                 step = self.state.step - len(values) + place
-                samples = ", ".join(map(str, self.order.indices(step)[:8]))
-                raise Diverged(
-                    f"{self.state.run.name}, seed {self.state.run.seed}: the loss became {value} at step {step + 1} "
-                    f"(lr {self.settings.lr_at(step):.3g}, batch of samples {samples}, …); "
-                    f"nothing was saved after it. A lower lr, a longer warm-up or a clip may help"
-                )
+                raise self._diverged(f"the loss became {value}", step)
+        self.values[: self.count] = torch.tensor(values)
         return values
+
+    def check_weights(self, parameters: Sequence[nn.Parameter]) -> None:
+        """A step may spoil the weights with a loss that was still a number: such weights are not kept."""
+        norms = torch.stack([norm.float() for norm in torch._foreach_norm([p.detach() for p in parameters])])
+        if not norms.isfinite().all():
+            raise self._diverged("weights became infinite or no numbers", self.state.step - 1)
+
+    def _diverged(self, what: str, step: int) -> Diverged:
+        samples = ", ".join(map(str, self.order.indices(step)[:8]))
+        return Diverged(
+            f"{self.state.run.name}, seed {self.state.run.seed}: {what} at step {step + 1} "
+            f"(lr {self.settings.lr_at(step):.3g}, batch of samples {samples}, …); "
+            f"nothing was saved after it. A lower lr, a longer warm-up or a clip may help"
+        )
 
     def log(self) -> float:
         values = self.check()

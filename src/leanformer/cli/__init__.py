@@ -14,5 +14,11 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError) as error:
-        messages.print(f"leanformer: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        if os.environ.get("RANK", "0") == "0":
+            messages.print(f"leanformer: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
+    finally:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            from leanformer.processes import disconnect
+
+            disconnect()

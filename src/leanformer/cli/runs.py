@@ -1,7 +1,6 @@
 """Commands that train, and what comes of it: compare, train, report, recipes."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,6 +47,7 @@ def compare(
     """
     from leanformer import recipes
     from leanformer.comparison import compare as run
+    from leanformer.processes import is_first
     from leanformer.recipes.choices import adjusted
     from leanformer.report.progress import RunsProgress
 
@@ -68,17 +68,17 @@ def compare(
         record = run(
             chosen,
             out=folder,
-            arms=[name.strip() for name in arms.split(",")] if arms else None,
+            arms=[*(name.strip() for name in arms.split(",")), *chosen.others] if arms and arm else _names(arms),
             seeds=count("--seeds", seeds) if seeds else None,
             budget=budget,
             margin=margin,
             jobs=jobs,
             log_with=log_with,
             say=progress.say,
-            planned=lambda plan: progress.planned(plan.steps, len(plan.runs())),
+            planned=lambda plan, runs: progress.planned(plan.steps, runs),
             listen=progress.hear,
         )
-    if int(os.environ.get("RANK", "0")) == 0:
+    if is_first():
         _show_comparison(record, folder, as_json)
 
 
@@ -103,6 +103,7 @@ def train(
     """
     from leanformer import recipes
     from leanformer.jobs import load
+    from leanformer.processes import from_first, is_first
     from leanformer.recipes.choices import adjusted
     from leanformer.report.progress import RunsProgress
     from leanformer.runs import Run, read_run, write_run
@@ -122,9 +123,9 @@ def train(
             seed=seed,
         )
         folder = out or Path("runs") / f"train-{recipe}-{arm}-{seed}"
-        write_run(run, folder)
+        from_first(lambda: write_run(run, folder))
     with RunsProgress(messages) as progress:
-        progress.planned({run.name: run.training.steps}, 1)
+        progress.planned({run.name: run.training.steps}, [(run.name, run.seed)])
         result = run_training(
             folder,
             load(run.task),
@@ -134,6 +135,8 @@ def train(
             ),
             log_with=log_with,
         )
+    if not is_first():
+        return
     if as_json:
         print(json.dumps(result, indent=2))
     else:
@@ -203,7 +206,7 @@ def glue(
     with RunsProgress(messages) as progress:
         record = run(
             start,
-            tasks=[name.strip() for name in tasks.split(",")] if tasks else list(TASKS),
+            tasks=_names(tasks) or list(TASKS),
             out=folder,
             seeds=count("--seeds", seeds) if seeds else None,
             data=data,
@@ -211,7 +214,7 @@ def glue(
             budget=budget,
             jobs=jobs,
             say=progress.say,
-            planned=lambda plan: progress.planned(plan.steps, len(plan.runs())),
+            planned=lambda plan, runs: progress.planned(plan.steps, runs),
             listen=progress.hear,
         )
     if as_json:
@@ -248,18 +251,22 @@ def generate(
     print()
 
 
+def _names(text: str) -> list[str] | None:
+    return [name.strip() for name in text.split(",")] if text else None
+
+
 def _show_comparison(record: Mapping[str, Any], folder: Path, as_json: bool) -> None:
     """Print the record or its table and verdict; write the report."""
     from leanformer.records import plain
     from leanformer.report import comparison, page
 
+    pages = page.write(plain(record), folder)
     if as_json:
         print(json.dumps(plain({key: value for key, value in record.items() if key != "runs"}), indent=2))
     else:
         output.print(comparison.table(record))
         for line in comparison.words(record):
             output.print(page.sentence(line), highlight=False, soft_wrap=True, markup=False)
-    pages = page.write(plain(record), folder)
     messages.print(f"written: {pages[0]}, {pages[1].name}, figures/", style="dim", highlight=False, soft_wrap=True)
     if record["failures"]:
         raise typer.Exit(1)

@@ -17,6 +17,8 @@ import yaml
 
 from leanformer import tasks, zoo
 from leanformer.architecture import Architecture
+from leanformer.designs import design
+from leanformer.jobs import load
 from leanformer.recipe import ARMS, Recipe
 from leanformer.runs import Training
 
@@ -59,6 +61,7 @@ def adjusted(
             raise ValueError("the recipe images needs --data DIR, a folder with train/CLASS/*.png and val/CLASS/*.png")
         model = model or recipe.original.name  # built anew, for the classes that the folder has
     if data is not None:
+        data = str(Path(data).expanduser().resolve())  # a run must find its data from anywhere
         task_changes["dataset" if recipe.name == "images" else "root"] = data
     recipe = replace(
         recipe,
@@ -68,14 +71,16 @@ def adjusted(
     if start:
         recipe = started(recipe, start)
     if model is not None:
-        recipe = _with_model(recipe, model, designed=not lean)
+        recipe = replace(recipe, original=zoo.architecture_of(model, **load(recipe.task).options))
     if original:
         recipe = replace(recipe, original=redesigned(recipe.original, original))
+    if model is not None and not lean:
+        recipe = replace(recipe, lean=_recommended(recipe.original))
     if lean:
         recipe = replace(recipe, lean=redesigned(recipe.original, lean))
     for arm in arms:
         name, colon, text = arm.partition(":")
-        if not colon or not re.fullmatch(r"[\w.-]+", name) or name in ARMS:
+        if not colon or not re.fullmatch(r"[A-Za-z][\w-]*", name) or name in (*ARMS, "figures"):
             raise ValueError(f'--arm takes a new name and sizes, as in "narrow:heads=2,mlp_dim=64", got "{arm}"')
         recipe = replace(recipe, others={**recipe.others, name: redesigned(recipe.original, text)})
     return recipe
@@ -107,14 +112,17 @@ def started(recipe: Recipe, start: str) -> Recipe:
     )
 
 
-def _with_model(recipe: Recipe, model: str, designed: bool) -> Recipe:
-    """Another original, built to fit the data; the lean one is the plan that `leanformer design` would give."""
-    from leanformer.designs import design
-    from leanformer.jobs import load
-
-    original = zoo.architecture_of(model, **load(recipe.task).options)
-    lean = design(original).recommended.architecture if designed else original
-    return replace(recipe, original=original, lean=lean)
+def _recommended(original: Architecture) -> Architecture:
+    """The plan that `leanformer design` would give; a model that cannot take the data is told here."""
+    try:
+        return design(original).recommended.architecture
+    except (RuntimeError, AssertionError) as error:
+        options = ", ".join(f"{key}={value}" for key, value in original.options.items())
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"{original.name} cannot be built for these data ({options}): {reason}; "
+            f"--set task.img_size=224 scales images"
+        ) from error
 
 
 def redesigned(base: Architecture, text: str) -> Architecture:
@@ -124,7 +132,7 @@ def redesigned(base: Architecture, text: str) -> Architecture:
         key, equals, value = item.strip().partition("=")
         if not equals or key not in SIZES:
             raise ValueError(f'sizes are given as in "depth=4,heads=8,mlp_dim=128" ({", ".join(SIZES)}), got "{item}"')
-        sizes[key] = yaml.safe_load(value)
+        sizes[key] = _value(value, text)
     keep = sizes.pop("keep", "head_dim")
     changed = base
     for key in ("width", "heads", "depth", "head_dim", "mlp_dim"):
@@ -142,8 +150,15 @@ def _setting(text: str) -> tuple[str, str, Any]:
     match = re.fullmatch(r"(training|task)\.(\w+)=(.*)", text)
     if match is None:
         raise ValueError(f'--set takes "training.NAME=VALUE" or "task.NAME=VALUE", got "{text}"')
-    value = yaml.safe_load(match[3])
+    value = _value(match[3], text)
     if isinstance(value, str):  # YAML reads 1e-3 as text
         with contextlib.suppress(ValueError):
             value = float(value)
     return match[1], match[2], value
+
+
+def _value(text: str, whole: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f'"{whole}": {text!r} is no value ({str(error).splitlines()[0]})') from error

@@ -38,7 +38,7 @@ def table_6(name: str, model: str, batch: int) -> Recipe:
             batch=batch,
             lr=3e-3,
             schedule="cosine",
-            warmup=WARMUP_EPOCHS * IMAGES // batch,
+            warmup=WARMUP_EPOCHS / EPOCHS,
             warmup_lr=1e-5,
             weight_decay=0.3,
             clip=None,

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from leanformer.report import comparison, curves
-from leanformer.report.figures import save
+from leanformer.report.figures import STYLE, save
 
 Record = Mapping[str, Any]
 
@@ -70,11 +71,12 @@ def sentence(line: str) -> str:
 
 def note(record: Record) -> str:
     """How the table is to be read."""
-    budget = record["budget"]["kind"]
+    budget, training = record["budget"]["kind"], record["training"]
+    at_once = training["batch"] // training["accumulate"]
     return (
         f"Equal {budget} for every arm. The score is that of the last step, on samples held out from training; "
         f"± is the 95 % interval over seeds, for these held-out samples. Memory is counted, not measured: parameters, "
-        f"AdamW's states, gradients or activations, for a batch of {record['training']['batch']}. Time a step is the "
+        f"AdamW's states, gradients or activations, for {at_once} samples at a time. Time a step is the "
         f"median on the machine named below. κ is the median over layers, samples and seeds at the end."
     )
 
@@ -96,6 +98,7 @@ def cell(arm: Record, seed: int) -> str:
 def _inline(figure: Figure) -> Markup:
     """A figure as an SVG element inside the page."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    with mpl.rc_context(STYLE):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     return Markup(text[text.index("<svg") :])  # noqa: S704  drawn here; matplotlib escapes the words in it

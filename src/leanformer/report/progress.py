@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from leanformer.processes import is_first
 
 
 class RunsProgress:
@@ -23,7 +25,7 @@ class RunsProgress:
             TextColumn("{task.fields[note]}", style="dim"),
             TimeRemainingColumn(),
             console=console,
-            disable=not console.is_terminal,
+            disable=not console.is_terminal or not is_first(),
             transient=True,
         )
         self.whole: TaskID | None = None
@@ -44,16 +46,17 @@ class RunsProgress:
             self.say("stopped; the same command goes on where it stopped")
 
     def say(self, message: str) -> None:
-        self.console.print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
+        if is_first():
+            self.console.print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
 
-    def planned(self, steps: Mapping[str, int], runs: int) -> None:
-        """Steps of each arm, and how many runs there are to do."""
+    def planned(self, steps: Mapping[str, int], runs: Sequence[tuple[str, int]]) -> None:
+        """Steps of each arm, and the runs that are still to do."""
         self.steps = steps
         if self.whole is not None:
             self.bars.remove_task(self.whole)
         self.done.clear()
-        total = sum(steps.values()) * runs // max(1, len(steps))
-        self.whole = self.bars.add_task("all runs", total=total, note=f"{runs} runs")
+        total = sum(steps[arm] for arm, _ in runs)
+        self.whole = self.bars.add_task("all runs", total=total, note=f"{len(runs)} runs")
 
     def hear(self, arm: str, seed: int, event: Mapping[str, Any]) -> None:
         run = (arm, seed)

@@ -23,6 +23,8 @@ from leanformer.tasks import pictures
 from leanformer.tasks.base import Batch, Data, Metric, Order, Part, Task, stream
 
 GIGABYTE = 1 << 30
+GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "F")
+"""PIL's names of images without colour; a set is read as grey if all of its images are."""
 EVALUATED = 500
 """Held-out images that pass through the model at a time."""
 
@@ -178,9 +180,21 @@ class DecodedImages(ImageData):
 
         side = self.task.img_size or 224
         self.options = {"num_classes": self.classes, "in_chans": 3, "img_size": side}
-        augment = self.task.auto_augment or None
-        self.augment = create_transform(side, is_training=True, auto_augment=augment, interpolation="bicubic")
         self.show = create_transform(side, is_training=False, interpolation="bicubic")
+        if self.task.auto_augment:
+            named = self.task.auto_augment
+            self.augment = create_transform(side, is_training=True, auto_augment=named, interpolation="bicubic")
+        else:
+            self.augment = self._shifted_and_flipped(side)
+
+    def _shifted_and_flipped(self, side: int) -> Any:
+        """What images in memory are put through, for decoded ones."""
+        from torchvision import transforms
+
+        resize, crop, *rest = self.show.transforms
+        shift = [transforms.RandomCrop(side, padding=self.task.shift)] if self.task.shift else []
+        flip = [transforms.RandomHorizontalFlip()] if self.task.flip else []
+        return transforms.Compose([resize, crop, *shift, *flip, *rest])
 
     def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
         """Each sample is augmented by a draw of its own: workers and processes change nothing."""
@@ -201,7 +215,10 @@ class DecodedImages(ImageData):
             pin_memory=torch.cuda.is_available(),
             generator=torch.Generator(),  # else the loader would draw a seed from the training's own generator
         )
-        return ((images, labels) for images, labels in loader)
+        try:
+            yield from ((images, labels) for images, labels in loader)
+        except ValueError as error:  # a worker's error comes with its whole trace; the last line says what is wrong
+            raise ValueError(str(error).strip().splitlines()[-1].removeprefix("ValueError: ")) from error
 
     def probe_batch(self, count: int) -> torch.Tensor:
         decoded = Decoded(self.found.held_out, self.show)
@@ -233,7 +250,7 @@ class Decoded(Dataset):
         if isinstance(picture, torch.Tensor):
             picture = _to_pil(picture)
         with seeded(*seed):
-            return self.transform(picture.convert("RGB")), int(self.split.labels[row])
+            return self.transform(pictures.in_colour(picture)), int(self.split.labels[row])
 
 
 @contextmanager
@@ -244,7 +261,7 @@ def seeded(*key: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         np.random.seed(words)
         random.seed(words.tobytes())
-        torch.manual_seed(int(words[0]))
+        torch.default_generator.manual_seed(int(words[0]))  # that of the CPU alone: a GPU's draws are the model's
         try:
             yield
         finally:
@@ -268,11 +285,13 @@ def _bounds(rows: range) -> tuple[int, int, int]:
 
 
 def _into_memory(task: Images, found: pictures.Pictures, first: Any) -> pictures.Pictures:
-    mode = "L" if first.mode in ("1", "L", "I;16", "I") else "RGB"
     size = (task.img_size, task.img_size) if task.img_size else first.size
+    grey = True
 
     def prepare(picture: Any) -> Any:
-        picture = picture.convert(mode)
+        nonlocal grey
+        grey = grey and picture.mode in GREY
+        picture = pictures.in_colour(picture)
         if picture.size != size:
             if task.img_size is None:
                 one, other = (" × ".join(map(str, pair)) for pair in (size, picture.size))
@@ -282,9 +301,10 @@ def _into_memory(task: Images, found: pictures.Pictures, first: Any) -> pictures
             picture = _square(picture, task.img_size)
         return picture
 
+    read = [pictures.in_memory(split.pictures, prepare) for split in (found.train, found.held_out)]  # type: ignore[arg-type]
     train, held_out = (
-        pictures.Split(pictures.in_memory(split.pictures, prepare), split.labels)  # type: ignore[arg-type]
-        for split in (found.train, found.held_out)
+        pictures.Split(images[:, :1].contiguous() if grey else images, split.labels)
+        for images, split in zip(read, (found.train, found.held_out), strict=True)
     )
     return pictures.Pictures(train, held_out, found.classes, found.source)
 

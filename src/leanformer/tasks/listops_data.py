@@ -171,12 +171,12 @@ def _taken(settings: ListOps, count: int, seed: int, workers: int, *, distinct: 
     missing, idle = count, 0
     seen: set[bytes] = set()
     with contextlib.closing(in_order(functools.partial(_chunk, settings, seed), itertools.count(), workers)) as chunks:
-        while missing and idle < PATIENCE:
+        while missing > 0 and idle < PATIENCE:
             part = _unseen(next(chunks), seen) if distinct else next(chunks)
             idle = 0 if len(part) else idle + 1
             parts.append(part.rows(0, min(missing, len(part))))
             missing -= len(parts[-1])
-    if missing:
+    if missing > 0:
         raise ValueError(
             f"{PATIENCE * TREES:,} trees in a row brought no {'new ' if distinct else ''}expression of more than "
             f"{settings.min_length} and fewer than {settings.max_length} tokens, and {missing:,} of {count:,} are "
@@ -350,5 +350,6 @@ def _write(path: Path, key: str, arrays: Mapping[str, np.ndarray]) -> None:
             np.savez(file, allow_pickle=False, key=np.array(key), **arrays)
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
         raise ValueError(f"cannot write {path}: {error}; let LEANFORMER_CACHE name a folder with room") from error

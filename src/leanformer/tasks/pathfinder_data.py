@@ -10,7 +10,6 @@ data share.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -35,11 +34,11 @@ ALIKE, ALIKE_AT_EDGE = 1.0, 2.0
 """Pixels by which the pairs of ends may differ: in distance from each other, and from the edge."""
 CELLS = 3
 """Per pixel, of the map of what is free."""
-WALKS = 250
-"""Drawn at a time, of which most find no room."""
+LONG_WALKS, SHORT_WALKS = 150, 750
+"""Drawn at a time; most of them find no room."""
 CHUNK = 250
 """Images drawn at a time."""
-VERSION = 1
+VERSION = 2
 """Of the drawing, for the cache: to be raised with every change that draws other images."""
 
 Ends = tuple[complex, complex]
@@ -150,27 +149,26 @@ def scene(settings: Pathfinder, seed: int, index: int) -> Scene:
 def _long_contours(draw: np.random.Generator, dashes: int) -> tuple[Room, list[np.ndarray], list[tuple[Ends, Ends]]]:
     """The room that two contours leave, the contours, and pairs of ends as `_alike` finds them."""
     while True:
-        walks = _walks(draw, dashes)
-        if not walks.size:
-            continue
+        walks = _walks(draw, LONG_WALKS, dashes)
         points = _points(walks, discs=True)
-        room = Room()
-        room.take(points[:, 0])
-        for other in np.flatnonzero(room.has(points)):
-            if places := _alike(walks[:, 0], walks[:, other]):
-                room.take(points[:, other])
-                return room, [walks[:, 0], walks[:, other]], places
+        for one in range(walks.shape[1]):
+            room = Room()
+            room.take(points[:, one])
+            for other in np.flatnonzero(room.has(points)):
+                if places := _alike(walks[:, one], walks[:, other]):
+                    room.take(points[:, other])
+                    return room, [walks[:, one], walks[:, other]], places
 
 
 def _short_contours(draw: np.random.Generator, dashes: int, count: int, room: Room) -> list[np.ndarray]:
     """As many as find room, up to a number."""
-    walks = _walks(draw, dashes)
+    walks = _walks(draw, SHORT_WALKS, dashes)
     points = _points(walks, discs=False)
     found: list[np.ndarray] = []
     while len(found) < count and (free := room.has(points)).any():
-        first = int(free.argmax())
-        room.take(points[:, first])
-        found.append(walks[:, first])
+        walks, points = walks[:, free], points[:, free]
+        room.take(points[:, 0])
+        found.append(walks[:, 0])
     return found
 
 
@@ -196,18 +194,18 @@ def _looks(ends: Ends) -> tuple[float, float, float]:
     return abs(ends[0] - ends[1]), nearer, farther
 
 
-def _walks(draw: np.random.Generator, dashes: int) -> np.ndarray:
+def _walks(draw: np.random.Generator, count: int, dashes: int) -> np.ndarray:
     """Corners of random contours (dashes + 1, walks): those that fit the image and keep clear of themselves."""
-    start, heading, right, down = draw.random((4, WALKS), np.float32)
-    sway = SWAY * (2 * draw.random((dashes, WALKS), np.float32) - 1)
+    start, heading, right, down = draw.random((4, count), np.float32)
+    sway = SWAY * (2 * draw.random((dashes, count), np.float32) - 1)
     turns = TURN * np.sin(2 * math.pi * start + np.cumsum(sway, axis=0))
     headings = 2 * math.pi * heading + np.cumsum(turns, axis=0)
     first, later = _later(dashes + 1)
     sides = []
-    fits = np.ones(WALKS, dtype=bool)
-    apart = np.zeros((len(first), WALKS), np.float32)
+    fits = np.ones(count, dtype=bool)
+    apart = np.zeros((len(first), count), np.float32)
     for steps, share in ((np.cos(headings), right), (np.sin(headings), down)):
-        side = np.cumsum(np.concatenate([np.zeros((1, WALKS), np.float32), STEP * steps]), axis=0)
+        side = np.cumsum(np.concatenate([np.zeros((1, count), np.float32), STEP * steps]), axis=0)
         low = side.min(0)
         slack = SIDE - 2 * BORDER - (side.max(0) - low)
         fits &= slack > 0
@@ -281,7 +279,10 @@ def _stroke(
     rows = np.floor(middles.imag).astype(np.int64)[:, None, None] + window[:, None]
     columns = np.floor(middles.real).astype(np.int64)[:, None, None] + window
     distances = _distances(columns + 0.5 + 1j * (rows + 0.5), middles[:, None, None], halves[:, None, None])
-    ink = (np.clip(0.5 + (radius - distances) / RIM, 0, 1) if smooth else distances <= radius).astype(np.float32)
+    if smooth:
+        ink = np.clip(0.5 + (radius - distances) / RIM, 0, 1).astype(np.float32)
+    else:
+        ink = (distances <= radius + 0.05).astype(np.float32)  # a dash between four pixels is 0.54 from each
     inside = (ink > 0) & (rows >= 0) & (rows < SIDE) & (columns >= 0) & (columns < SIDE)
     places = (owners[:, None, None] * SIDE + rows) * SIDE + columns
     np.maximum.at(images.reshape(-1), places[inside], ink[inside])

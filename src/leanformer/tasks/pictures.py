@@ -117,6 +117,8 @@ def _from_folder(folder: Path, known: Known) -> Pictures:
         raise ValueError(f"{folder} is no folder, and no data set of that name is known ({', '.join(SETS)})")
     if any(folder.glob("*-images-idx3-ubyte*")):
         return _from_idx(folder, str(folder))
+    if (folder / "train").is_dir() and any(path.is_dir() for path in (folder / "train").iterdir()):
+        return _from_class_folders(folder)
     if any(folder.rglob("*.parquet")):
         return _from_parquet(folder, known)
     if (folder / "train").is_dir():
@@ -198,7 +200,11 @@ def _from_parquet(folder: Path, known: Known) -> Pictures:
     import datasets
 
     datasets.disable_progress_bars()
-    loaded = datasets.load_dataset("parquet", data_files=files)
+    try:
+        loaded = datasets.load_dataset("parquet", data_files=files)
+    except Exception as error:
+        cause = error.__cause__ or error
+        raise ValueError(f"the parquet files in {folder} cannot be read: {str(cause).splitlines()[0]}") from error
     return _from_datasets(loaded, known, f"parquet files in {folder}")
 
 
@@ -224,6 +230,8 @@ def _from_datasets(loaded: Any, known: Known, source: str) -> Pictures:
     """A Hugging Face data set with one column of images and one of labels."""
     import datasets
 
+    if "train" not in loaded:
+        raise ValueError(f"{source} has no split named train, only {', '.join(loaded)}")
     features = loaded["train"].features
     picture = next((key for key, kind in features.items() if _holds_images(kind)), None)
     wanted = [known.label] if known.label else ["label", "labels", "fine_label"]
@@ -308,6 +316,15 @@ def decode(source: Any, name: str) -> Any:
 def in_memory(pictures: Sequence[Any], prepare: Callable[[Any], Any]) -> torch.Tensor:
     """All pictures as one tensor of bytes; `prepare` turns each into an equally large PIL image."""
     return torch.stack([as_bytes(prepare(pictures[index])) for index in range(len(pictures))])
+
+
+def in_colour(picture: Any) -> Any:
+    """Red, green and blue bytes; the 16 bits of some grey images are scaled to 8, where PIL would cut them off."""
+    from PIL import Image
+
+    if picture.mode in ("I", "I;16", "I;16B"):
+        picture = Image.fromarray((np.asarray(picture).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    return picture.convert("RGB")
 
 
 def as_bytes(picture: Any) -> torch.Tensor:
