@@ -177,7 +177,7 @@ def compare(
         running.run_all(list(open_runs), workers, hear, threads, log_with)
         record = summarise(out)
         if is_first():
-            write_whole(out / "comparison.json", json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
+            write_record(record, out)
         return record
 
 
@@ -259,6 +259,10 @@ def _same(there: Mapping[str, Any], recipe: Recipe, budget: Budget, out: Path, d
 
 
 # The record
+
+
+def write_record(record: Mapping[str, Any], folder: Path) -> None:
+    write_whole(folder / "comparison.json", json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -155,10 +155,12 @@ def report(
 
     Of a folder with runs, the record is made anew, with whatever has finished since; a record alone is enough too.
     """
-    from leanformer.comparison import read_record
+    from leanformer.comparison import read_record, write_record
 
     record = read_record(run)
-    _show_comparison(record, out or (run if run.is_dir() else run.parent), as_json)
+    folder = out or (run if run.is_dir() else run.parent)
+    write_record(record, folder)
+    _show_comparison(record, folder, as_json)
 
 
 @app.command()
