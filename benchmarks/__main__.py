@@ -1,30 +1,65 @@
-"""`make bench`: run every benchmark, print the ratios, write them to results/bench/."""
+"""`make bench`: run every benchmark, print the ratios, write them to results/bench/.
+
+`python -m benchmarks training nystrom` runs only those.
+"""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from benchmarks import conditioning, cost, training
+from benchmarks import conditioning, cost, generators, nystrom, training
 from leanformer.records import circumstances, write_json
 
 RESULTS = Path(__file__).parents[1] / "results" / "bench"
 
 
+def run_conditioning(console: Console) -> dict[str, Any]:
+    speeds, tracked = conditioning.speed(), conditioning.tracking()
+    console.print(*conditioning.tables(speeds, tracked))
+    return {"speed": speeds, "tracking": tracked}
+
+
+def run_cost(console: Console) -> dict[str, Any]:
+    console.print(cost.table(counted := cost.speed()))
+    return counted
+
+
+def run_training(console: Console) -> dict[str, Any]:
+    console.print(training.table(trained := training.speed()))
+    return trained
+
+
+def run_nystrom(console: Console) -> dict[str, Any]:
+    console.print(nystrom.table(rows := nystrom.speed()))
+    return {"rows": rows}
+
+
+def run_generators(console: Console) -> dict[str, Any]:
+    console.print(generators.table(rates := generators.speed()))
+    return {"examples_per_second": rates}
+
+
+BENCHMARKS: dict[str, Callable[[Console], dict[str, Any]]] = {
+    "conditioning": run_conditioning,
+    "cost": run_cost,
+    "training": run_training,
+    "nystrom": run_nystrom,
+    "generators": run_generators,
+}
+
+
 def main() -> None:
     console = Console(width=None if sys.stdout.isatty() else 110)
-    with console.status("condition numbers"):
-        speeds, tracked = conditioning.speed(), conditioning.tracking()
-    console.print(*conditioning.tables(speeds, tracked))
-    record = {"speed": speeds, "tracking": tracked, **circumstances(), "command": "make bench"}
-    write_json(RESULTS / "conditioning.json", record)
-    counting = cost.speed()
-    console.print(cost.table(counting))
-    write_json(RESULTS / "cost.json", {**counting, **circumstances(), "command": "make bench"})
-    with console.status("training"):
-        trained = training.speed()
-    console.print(training.table(trained))
-    write_json(RESULTS / "training.json", {**trained, **circumstances(), "command": "make bench"})
+    names = sys.argv[1:] or list(BENCHMARKS)
+    if unknown := set(names) - set(BENCHMARKS):
+        sys.exit(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    for name in names:
+        record = BENCHMARKS[name](console)
+        command = "make bench" if len(names) == len(BENCHMARKS) else f"python -m benchmarks {' '.join(names)}"
+        write_json(RESULTS / f"{name}.json", {**record, **circumstances(), "command": command})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The expressions of ListOps, drawn as the Long-Range Arena draws them, and what drawn data share: order and cache.
+"""The expressions of ListOps, drawn as the Long-Range Arena draws them.
 
 Trees grow many at a time, level by level, as counts of arguments; only those of a wanted length are given digits and
 operators, are written out and evaluated, in whole arrays. Every chunk of trees is a function of the settings, the seed
-and its own number, so that any number of processes draws the same data. Imports base.
+and its own number, so that any number of processes draws the same data. Imports base and cache.
 """
 
 from __future__ import annotations
@@ -11,20 +11,13 @@ import contextlib
 import functools
 import hashlib
 import itertools
-import json
-import multiprocessing
-import os
-import sys
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 
 from leanformer.tasks.base import stream
+from leanformer.tasks.cache import cached, in_order
 
 WORDS = ("", *"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
 """What each token id stands for; 0 is padding."""
@@ -35,9 +28,6 @@ TREES = 1024
 """Trees grown at a time, wanted or not."""
 PATIENCE = 200
 """Chunks in a row that may bring nothing new."""
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,66 +280,3 @@ def _applied(kinds: np.ndarray, values: np.ndarray, level: Level) -> np.ndarray:
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-# What drawn data share
-
-
-def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Generator[Result, None, None]:
-    """The function of each item, in the items' order, a few ahead of what is asked for; items may be endless."""
-    if workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
-    if workers == 1:
-        yield from map(function, items)
-        return
-    # Forked workers need not import the package again, which takes seconds; they use NumPy alone.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        waiting: deque[Future[Result]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def cached(name: str, key: Mapping[str, Any], make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays of that key from the cache; where they are missing or damaged they are made, and put there.
-
-    The cache is the folder LEANFORMER_CACHE [default: ~/.cache/leanformer].
-    """
-    folder = Path(os.environ.get("LEANFORMER_CACHE") or "~/.cache/leanformer").expanduser()
-    written = json.dumps(key, sort_keys=True)
-    path = folder / f"{name}-{hashlib.sha256(written.encode()).hexdigest()[:16]}.npz"
-    found = _read(path, written)
-    if found is None:
-        found = make()
-        _write(path, written, found)
-    return found
-
-
-def _read(path: Path, key: str) -> dict[str, np.ndarray] | None:
-    """What a cache file holds, if it is whole and of that key."""
-    try:
-        with np.load(path) as file:
-            return {name: file[name] for name in file.files if name != "key"} if str(file["key"]) == key else None
-    except Exception:  # damaged files fail in many ways, all of them mended by making the data again
-        return None
-
-
-def _write(path: Path, key: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """A cache file that is whole or not there at all."""
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, key=np.array(key), **arrays)
-        partial.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise ValueError(f"cannot write {path}: {error}; let LEANFORMER_CACHE name a folder with room") from error

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from leanformer.tasks.base import stream
-from leanformer.tasks.listops_data import cached, in_order
+from leanformer.tasks.cache import cached, in_order
 
 SIDE = 32
 STEP, DASH, WIDTH, RADIUS = 2.6, 0.6, 1.0, 1.5

@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers.implementations import ByteLevelBPETokenizer  # type: ignore[attr-defined]
 
+from leanformer.tasks.cache import remembered
 from leanformer.tasks.texts import END, Texts
 
 SPECIAL = {"bpe": [END], "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]}
@@ -27,33 +27,6 @@ LEARNED_FROM = 200_000
 """Documents that a tokenizer is trained on at most."""
 TOGETHER = 1000
 """Documents that are encoded at a time."""
-
-
-def cache_folder() -> Path:
-    return Path(os.environ.get("LEANFORMER_CACHE") or "~/.cache/leanformer").expanduser()
-
-
-def remembered(name: str, key: Any, make: Callable[[Path], None]) -> Path:
-    """A folder in the cache that `make` has filled for that key; it is there whole or not at all."""
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    folder = cache_folder() / f"{name}-{digest}"
-    if not folder.is_dir():
-        aside = folder.with_name(f".{folder.name}.{os.getpid()}")
-        shutil.rmtree(aside, ignore_errors=True)
-        try:
-            aside.mkdir(parents=True)
-            make(aside)
-            aside.rename(folder)
-        except OSError as error:
-            shutil.rmtree(aside, ignore_errors=True)
-            if not folder.is_dir():  # another process may have been faster
-                raise ValueError(
-                    f"cannot write {folder}: {error}; let LEANFORMER_CACHE name a folder with room"
-                ) from error
-        except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
-    return folder
 
 
 # Tokenizers
