@@ -124,6 +124,7 @@ def test_every_family_gives_the_blocks_own_kappa(key: str) -> None:
     torch.manual_seed(0)
     architecture = SMALL[key].with_heads([2 * stage.heads for stage in SMALL[key].stages])
     model, inputs = families.build(architecture).eval(), families.example_inputs(architecture)
+    inputs.pop("lengths", None)  # rows of padding are another test's
     blocks = [block for block in families.attention_blocks(model) if block.kind != "class"]
     caught: dict[str, torch.Tensor] = {}
     handles = [
@@ -143,6 +144,24 @@ def test_every_family_gives_the_blocks_own_kappa(key: str) -> None:
         block = block.flatten(1, 2) if block.ndim == 4 else block
         assert (layer.tokens, layer.columns) == tuple(block.shape[1:])
         torch.testing.assert_close(layer.values.kappa, conditioning(block).kappa, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("key", ["nystromformer", "nystromformer-retrieval"])
+def test_rows_beyond_a_sequences_length_are_left_out(key: str) -> None:
+    torch.manual_seed(0)
+    model, inputs = families.build(SMALL[key]).eval(), families.example_inputs(SMALL[key], batch=3)
+    first = families.attention_blocks(model)[0]
+    caught: list[torch.Tensor] = []
+    hook = lambda _, args: caught.append(args[0].detach().clone())  # noqa: E731
+    handle = model.get_submodule(first.projection).register_forward_pre_hook(hook)
+    with torch.no_grad():
+        model(**inputs)
+    handle.remove()
+    seen = lf.measure(model, inputs).layers[0].values.kappa
+    wanted = [
+        conditioning(rows[None, :n]).kappa for rows, n in zip(caught[0], inputs["lengths"].flatten(), strict=True)
+    ]
+    torch.testing.assert_close(seen, torch.cat(wanted), rtol=1e-3, atol=0)
 
 
 def hugging_face_models() -> dict[str, nn.Module]:

@@ -25,7 +25,7 @@ from leanformer.processes import from_first, is_first
 from leanformer.recipe import Recipe
 from leanformer.records import circumstances, number, plain
 from leanformer.runs import Run, differences, read_back, write_run
-from leanformer.statistics import Verdict, compare_pairs, effects, estimate, points
+from leanformer.statistics import Effects, Estimate, Verdict, compare_pairs, effects, estimate, signed
 from leanformer.training import check_tracker
 
 Listener = Callable[[str, int, Mapping[str, Any]], None]
@@ -408,12 +408,10 @@ def _verdict(
     }
 
 
-def _attribution(parts: Any, unit: str) -> str:
-    space = f" {points(unit)}" if unit else ""
-
-    def shown(part: Any) -> str:
-        told = "" if part.t.low > 0 or part.t.high < 0 else ", not told from zero"
-        return f"{part.mean:+.2f}{space} [{part.t.low:+.2f}, {part.t.high:+.2f}]{told}"
+def _attribution(parts: Effects, unit: str) -> str:
+    def shown(part: Estimate) -> str:
+        told = part.t is None or part.t.low > 0 or part.t.high < 0
+        return signed(part, unit) + ("" if told else ", not told from zero")
 
     return (
         f"the difference is the sum of two: fewer layers alone (shallow − original) {shown(parts.depth)}; "

@@ -138,14 +138,10 @@ def more_seeds(difference: Estimate, margin: float) -> int | None:
 def _words(
     arm: str, against: str, outcome: Outcome, difference: Estimate, margin: float, more: int | None, unit: str
 ) -> str:
-    space = f" {points(unit)}" if unit else ""
     if difference.t is None:
-        shown = f"{difference.mean:+.2f}{space} in one seed, which has no interval"
+        shown = f"{signed(difference, unit)} in one seed, which has no interval"
     else:
-        shown = (
-            f"{difference.mean:+.2f}{space} [{difference.t.low:+.2f}, {difference.t.high:+.2f}] "
-            f"over {difference.seeds} seeds"
-        )
+        shown = f"{signed(difference, unit)} over {difference.seeds} seeds"
     limit = f"margin {margin:g}"
     if outcome == "cannot tell":
         roughly = "about" if difference.seeds >= FEWEST_SEEDS else "at least"
@@ -162,9 +158,13 @@ def _words(
     return f"{arm} {outcome} against {against}{extra}: {shown}, {limit}"
 
 
-def points(unit: str) -> str:
-    """The unit of a difference."""
-    return "points" if unit == "%" else unit
+def signed(difference: Estimate, unit: str) -> str:
+    """A difference with its unit and interval: hundredths of points, thousandths of anything else."""
+    places, name = (2, "points") if unit == "%" else (3, unit)
+    shown = f"{difference.mean:+.{places}f}" + (f" {name}" if name else "")
+    if difference.t is None:
+        return shown
+    return f"{shown} [{difference.t.low:+.{places}f}, {difference.t.high:+.{places}f}]"
 
 
 @dataclass(frozen=True)
