@@ -74,8 +74,10 @@ def score_by_params(record: Record) -> Figure:
     arms = {name: arm for name, arm in record["arms"].items() if arm["score"]}
 
     def draw(axes: Axes) -> None:
-        for name, arm in arms.items():
-            shade, params = colour(name, list(arms)), arm["params"]
+        counts = [arm["params"] for arm in arms.values()]
+        beside = 0.015 * ((max(counts) - min(counts)) or max(counts))  # arms of one size stand side by side
+        for place, (name, arm) in enumerate(arms.items()):
+            shade, params = colour(name, list(arms)), arm["params"] + beside * (place - (len(arms) - 1) / 2)
             axes.plot([params] * len(arm["scores"]), list(arm["scores"].values()), ".", color=shade, ms=5, alpha=0.4)
             interval = arm["score"]["t"]
             half = (interval["high"] - interval["low"]) / 2 if interval else 0
@@ -110,7 +112,8 @@ def differences(record: Record) -> Figure:
         axes.set_yticks(range(len(rows)), [name for name, _ in reversed(rows)])
         axes.set_ylim(-0.7, len(rows) - 0.3)
         better = "" if metric["higher_is_better"] else ", sign turned so that right is better"
-        axes.set(xlabel=f"difference in {_named(metric)}{better}")
+        unit = "points" if metric["unit"] == "%" else metric["unit"]
+        axes.set(xlabel=f"difference in {metric['name']}, {unit}{better}")
         axes.set_title(f"{record['name']}: paired by seed, 95 % intervals over {len(record['seeds'])} seeds")
         axes.legend(loc="upper left")
 
