@@ -107,7 +107,7 @@ def test_parquet_under_the_data_root(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("LEANFORMER_DATA", str(tmp_path))
     data = Images(dataset="cifar10").load()
     assert (data.size, data.classes, data.options["img_size"]) == (20, 10, 4)
-    assert data.source == f"parquet files in {tmp_path / 'cifar10'}"
+    assert data.source == "parquet files in $LEANFORMER_DATA/cifar10"
     assert data.images[13, 0, 0, 0] == 13
     assert data.held_out[0, 0, 0, 0] == 200
 

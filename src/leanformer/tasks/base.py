@@ -7,6 +7,7 @@ a run on several processes and a run with other workers see the same batches. St
 from __future__ import annotations
 
 import functools
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -102,6 +103,14 @@ def _grown(piece: int, pieces: int, ramp: int) -> np.ndarray:
 @functools.lru_cache(maxsize=4)
 def _permutation(seed: int, epoch: int, size: int) -> np.ndarray:
     return np.random.default_rng([seed, epoch]).permutation(size)
+
+
+def shown(path: Path) -> str:
+    """A place as records name it: inside the data folder, by that folder's variable."""
+    root = os.environ.get("LEANFORMER_DATA")
+    if root is not None and path.resolve().is_relative_to(Path(root).resolve()):
+        return str(Path("$LEANFORMER_DATA") / path.resolve().relative_to(Path(root).resolve()))
+    return str(path)
 
 
 def stream(*key: int) -> np.random.Generator:

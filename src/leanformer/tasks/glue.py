@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from leanformer.tasks import tokens as tokenizing
-from leanformer.tasks.base import Batch, Data, Metric, Order, Part, Task
+from leanformer.tasks.base import Batch, Data, Metric, Order, Part, Task, shown
 from leanformer.tasks.text import local
 from leanformer.tasks.texts import Texts
 
@@ -78,7 +78,9 @@ class Glue(Task):
     def find(self) -> tuple[dict[str, Rows], str]:
         """The rows of every split, and where they came from; raises `Missing` where they are not to be had."""
         known, folder = TASKS[self.name], local("glue", self.root)
-        read, source = (_local(folder), f"{folder}/{self.name}") if folder else (_hub, f"glue/{self.name} from the hub")
+        read, source = (
+            (_local(folder), shown(folder / self.name)) if folder else (_hub, f"glue/{self.name} from the hub")
+        )
         return {split: read(self.name, split, known) for split in ("train", *known.held_out)}, source
 
     def load(self) -> GlueData:

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from leanformer.tasks.base import shown
+
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 HELD_OUT = ("val", "validation", "valid", "test")
 """Names of the held-out split, the first found is taken."""
@@ -116,7 +118,7 @@ def _from_folder(folder: Path, known: Known) -> Pictures:
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder, and no data set of that name is known ({', '.join(SETS)})")
     if any(folder.glob("*-images-idx3-ubyte*")):
-        return _from_idx(folder, str(folder))
+        return _from_idx(folder, shown(folder))
     if (folder / "train").is_dir() and any(path.is_dir() for path in (folder / "train").iterdir()):
         return _from_class_folders(folder)
     if any(folder.rglob("*.parquet")):
@@ -146,8 +148,8 @@ def _from_class_folders(folder: Path) -> Pictures:
 
     held_out = next((folder / name for name in HELD_OUT if (folder / name).is_dir()), None)
     if held_out is not None:
-        return Pictures(read(train), read(held_out), len(names), f"the folder {folder}")
-    return _tenth_held_out(read(train), len(names), f"the folder {folder}")
+        return Pictures(read(train), read(held_out), len(names), f"the folder {shown(folder)}")
+    return _tenth_held_out(read(train), len(names), f"the folder {shown(folder)}")
 
 
 def _images(folder: Path) -> list[Path]:
@@ -205,7 +207,7 @@ def _from_parquet(folder: Path, known: Known) -> Pictures:
     except Exception as error:
         cause = error.__cause__ or error
         raise ValueError(f"the parquet files in {folder} cannot be read: {str(cause).splitlines()[0]}") from error
-    return _from_datasets(loaded, known, f"parquet files in {folder}")
+    return _from_datasets(loaded, known, f"parquet files in {shown(folder)}")
 
 
 def _from_hub(name: str, known: Known, root: str | None) -> Pictures:

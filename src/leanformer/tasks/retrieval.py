@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from leanformer.tasks.base import Task
+from leanformer.tasks.base import Task, shown
 from leanformer.tasks.sequences import Ragged, SequenceData
 from leanformer.tasks.text import local, read_tsv, whole_number
 
@@ -40,7 +40,7 @@ class Retrieval(Task):
             )
         parts = [self._read(folder, word) for word in FILES.values()]
         options = {"num_labels": 2, "two_towers": True}
-        return SequenceData(f"pairs of documents in {folder}", parts, self.length, options)
+        return SequenceData(f"pairs of documents in {shown(folder)}", parts, self.length, options)
 
     def _read(self, folder: Path, word: str) -> Pairs:
         files = sorted(folder.rglob(f"*{word}*.tsv"))

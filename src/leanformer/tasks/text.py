@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from leanformer.tasks.base import Task
+from leanformer.tasks.base import Task, shown
 from leanformer.tasks.sequences import Ragged, SequenceData
 
 Row = tuple[str, int]
@@ -41,7 +41,7 @@ class Text(Task):
             rows, source = _from_hub(self.dataset)
         else:
             rows = {split: list(read_rows(folder, split)) for split in ("train", "test")}
-            source = f"{self.dataset} in {folder}"
+            source = f"{self.dataset} in {shown(folder)}"
         classes = 1 + max(label for _, label in rows["train"])
         for split, listed in rows.items():
             if wrong := next(((n, label) for n, (_, label) in enumerate(listed) if not 0 <= label < classes), None):

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leanformer.tasks.base import shown
+
 END = "<|endoftext|>"
 """What separates documents in a text file, as in the files of TinyStories."""
 ENDINGS = (".txt", ".md", ".rst", ".text")
@@ -75,7 +77,7 @@ def _pydoc() -> Iterator[str]:
 
 def _from_path(path: Path) -> Texts:
     if path.is_file():
-        return _from_files([path], str(path))
+        return _from_files([path], shown(path))
     if not path.is_dir():
         raise ValueError(
             f"{path} is neither a file nor a folder, and no corpus of that name is known (pydoc, {', '.join(CORPORA)})"
@@ -84,11 +86,11 @@ def _from_path(path: Path) -> Texts:
     if tables:
         held_out = [table for table in tables if table.name.split("-")[0].removesuffix(".parquet") in HELD_OUT]
         train = [table for table in tables if table not in held_out]
-        return _of_parts(train, held_out, _from_parquet, f"parquet files in {path}")
+        return _of_parts(train, held_out, _from_parquet, f"parquet files in {shown(path)}")
     files = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS)
     if not files:
         raise ValueError(f"{path} holds no texts ({', '.join(ENDINGS)} or .parquet)")
-    return _from_files(files, f"{len(files)} files in {path}")
+    return _from_files(files, f"{len(files)} files in {shown(path)}")
 
 
 def _from_files(files: list[Path], source: str) -> Texts:
