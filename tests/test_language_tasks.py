@@ -13,8 +13,10 @@ import torch
 from torch import nn
 from transformers import AutoTokenizer
 
-from leanformer import families, tasks, zoo
+from leanformer import families, recipes, tasks, zoo
+from leanformer.comparison import compare
 from leanformer.probing import measure
+from leanformer.recipes.choices import adjusted
 from leanformer.tasks import texts, tokens
 from leanformer.tasks.base import Order, Part
 from leanformer.tasks.listops import ListOps
@@ -155,6 +157,13 @@ def test_bad_texts_are_told(tmp_path: Path) -> None:
         Stories(tokenizer="words").load()
     with pytest.raises(ValueError, match="length must be at least 2 tokens, got 1"):
         Stories(length=1)
+
+
+def test_texts_longer_than_the_model_are_told(tmp_path: Path) -> None:
+    recipe = adjusted(recipes.recipe("pydoc"), settings=["task.length=128", "task.tokenizer=bytes"])
+    with pytest.raises(ValueError, match="original: the model takes at most 64 tokens, got a sequence of 128") as raised:
+        compare(recipe, out=tmp_path, jobs=1)
+    assert len(str(raised.value).splitlines()) == 1
 
 
 # Sequences

@@ -55,14 +55,14 @@ def listops() -> Recipe:
     """ListOps with expressions of 50 to 200 tokens, drawn here: nothing to download.
 
     Command: leanformer compare listops
-    Time: about 7 minutes on 2 cores, 5 arms × 3 seeds.
-    Score: see results/compare-listops.
+    Time: about 5 minutes on 2 cores, 5 arms × 3 seeds. All arms are at their plateau by then.
+    Score: about 32 % for every arm; see results/compare-listops, with --steps 800.
     """
     return small(
         "listops",
         ListOps(min_length=50, max_length=200, train=20_000, validation=1_000, test=2_000),
         "nystromformer-listops",
-        Training(steps=800, batch=32, lr=2e-3, weight_decay=0.0, evaluations=4, probe=4),
+        Training(steps=300, batch=32, lr=2e-3, weight_decay=0.0, evaluations=3, probe=4),
         margin=2.0,
         max_position_embeddings=200,
         landmarks=32,
@@ -82,8 +82,8 @@ def text() -> Recipe:
     """IMDb's reviews, their first 500 bytes.
 
     Command: leanformer compare text
-    Time: about 15 minutes on 2 cores, 5 arms × 3 seeds.
-    Score: see results/compare-text.
+    Time: about 25 minutes on 2 cores, 5 arms × 3 seeds.
+    Score: 300 steps are too few for all seeds to leave chance; see results/compare-text.
     """
     return small(
         "text",

@@ -43,7 +43,7 @@ def fashion_mnist() -> Recipe:
 
     Command: leanformer compare fashion-mnist
     Time: about 30 minutes on 2 cores, 4 arms × 5 seeds of 1,874 steps (two epochs).
-    Score: see results/compare-fashion-mnist-1874.
+    Score: 85.87 % for the original, 86.36 % for lean, 86.12 % for shallow; see results/compare-fashion-mnist-1874.
     """
     original = zoo.architecture_of(
         "vit_tiny_patch16_224",

@@ -41,8 +41,8 @@ def tinystories() -> Recipe:
     """TinyStories in 2,048 byte pairs, the paper's design at a quarter of its width.
 
     Command: leanformer compare tinystories
-    Time: about 35 minutes on 2 cores, 5 arms × 3 seeds of 1,000 steps.
-    Score: see results/compare-tinystories.
+    Time: about 20 minutes on 2 cores, 5 arms × 3 seeds of 1,000 steps.
+    Score: see docs/comparing.md.
     """
     original = zoo.architecture_of(
         "tinystories-gpt2",
