@@ -161,7 +161,9 @@ def test_bad_texts_are_told(tmp_path: Path) -> None:
 
 def test_texts_longer_than_the_model_are_told(tmp_path: Path) -> None:
     recipe = adjusted(recipes.recipe("pydoc"), settings=["task.length=128", "task.tokenizer=bytes"])
-    with pytest.raises(ValueError, match="original: the model takes at most 64 tokens, got a sequence of 128") as raised:
+    with pytest.raises(
+        ValueError, match="original: the model takes at most 64 tokens, got a sequence of 128"
+    ) as raised:
         compare(recipe, out=tmp_path, jobs=1)
     assert len(str(raised.value).splitlines()) == 1
 
