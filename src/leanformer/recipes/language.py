@@ -5,18 +5,15 @@ May import recipe, runs, tasks and zoo.
 """
 
 from leanformer import zoo
+from leanformer.architecture import Architecture
 from leanformer.recipe import Recipe
 from leanformer.runs import Training
 from leanformer.tasks.stories import Stories
 
 
-def pydoc() -> Recipe:
-    """The documentation that Python brings, 79 topics in 1,024 byte pairs: nothing to download.
-
-    Command: leanformer compare pydoc
-    Time: about 5 minutes on 2 cores, 4 arms × 3 seeds.
-    """
-    original = zoo.architecture_of(
+def small() -> Architecture:
+    """The GPT-2 of the paper, at a quarter of its width and half its depth."""
+    return zoo.architecture_of(
         "tinystories-gpt2",
         width=128,
         depth=6,
@@ -26,6 +23,15 @@ def pydoc() -> Recipe:
         max_position_embeddings=64,
         dropout=0.1,
     )
+
+
+def pydoc() -> Recipe:
+    """The documentation that Python brings, 79 topics in 1,024 byte pairs: nothing to download.
+
+    Command: leanformer compare pydoc
+    Time: about 5 minutes on 2 cores, 4 arms × 3 seeds.
+    """
+    original = small()
     return Recipe(
         name="pydoc",
         task=Stories(dataset="pydoc", tokenizer="bpe:1024", length=64),
@@ -44,16 +50,7 @@ def tinystories() -> Recipe:
     Time: about 20 minutes on 2 cores, 5 arms × 3 seeds of 1,000 steps.
     Score: see docs/comparing.md.
     """
-    original = zoo.architecture_of(
-        "tinystories-gpt2",
-        width=128,
-        depth=6,
-        heads=4,
-        head_dim=32,
-        mlp_dim=512,
-        max_position_embeddings=64,
-        dropout=0.1,
-    )
+    original = small()
     return Recipe(
         name="tinystories",
         task=Stories(dataset="tinystories", tokenizer="bpe:2048", length=64),
