@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leanformer.tasks import listops_data
-from leanformer.tasks.base import Task
-from leanformer.tasks.sequences import SequenceData
+from leanformer.tasks.sequences import Drawn, SequenceData
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOps(Task):
+class ListOps(Drawn):
     """Which expressions, and how many; by default the published lengths and numbers."""
 
     kind: ClassVar[str] = "listops"
@@ -23,15 +22,6 @@ class ListOps(Task):
     train: int = 96_000
     validation: int = 2_000
     test: int = 2_000
-    seed: int = 0
-    """Of the data; the same in every run."""
-    workers: int = 1
-    """Processes that draw; they change nothing but the time."""
-
-    def __post_init__(self) -> None:
-        for name in ("train", "validation", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
     def load(self) -> SequenceData:
         settings = listops_data.ListOps(min_length=self.min_length, max_length=self.max_length)

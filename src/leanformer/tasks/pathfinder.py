@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leanformer.tasks import pathfinder_data
-from leanformer.tasks.base import Task
-from leanformer.tasks.sequences import Grid, SequenceData
+from leanformer.tasks.sequences import Drawn, Grid, SequenceData
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pathfinder(Task):
+class Pathfinder(Drawn):
     """How long the contours are, and how many images; by default the published numbers of 32 × 32."""
 
     kind: ClassVar[str] = "pathfinder"
@@ -21,15 +20,6 @@ class Pathfinder(Task):
     train: int = 160_000
     validation: int = 20_000
     test: int = 20_000
-    seed: int = 0
-    """Of the data; the same in every run."""
-    workers: int = 1
-    """Processes that draw; they change nothing but the time."""
-
-    def __post_init__(self) -> None:
-        for name in ("train", "validation", "test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
     def load(self) -> SequenceData:
         settings = pathfinder_data.Pathfinder(dashes=self.dashes)

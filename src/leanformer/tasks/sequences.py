@@ -15,10 +15,28 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from leanformer.tasks.base import Batch, Data, Metric, Order, Part
+from leanformer.tasks.base import Batch, Data, Metric, Order, Part, Task
 
 EVALUATED = 32_768
 """Tokens that pass through the model at a time in evaluation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn(Task):
+    """Data that are drawn here: how many, and from which seed."""
+
+    train: int
+    validation: int
+    test: int
+    seed: int = 0
+    """Of the data; the same in every run."""
+    workers: int = 1
+    """Processes that draw; they change nothing but the time."""
+
+    def __post_init__(self) -> None:
+        for name in ("train", "validation", "test"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
 class Split(Protocol):
