@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "guards": {"architecture", "theory"},
     "designs": {"architecture", "cost", "families", "guards", "records", "theory", "zoo"},
     "tracking": {"probing", "records"},
-    "inputs": set(),
+    "inputs": {"tasks"},
     "measurement": {"architecture", "families", "inputs", "probing", "records", "runs", "theory", "weights", "zoo"},
     "callbacks": {"probing", "tracking"},
     "paper.memory": {"cost", "paper.ledger", "paper.scorecard"},

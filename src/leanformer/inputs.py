@@ -1,6 +1,6 @@
 """Real inputs to measure a model on: images from a folder, text from a file, or random ones of the right shape.
 
-May import torch, and timm or transformers when their models ask for it.
+May import tasks and torch, and timm or transformers when their models ask for it.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def read_text(path: Path) -> str:
 
 def embedded_text() -> str:
     """English that every Python carries: the language's own documentation."""
-    from pydoc_data.topics import topics  # type: ignore[import-not-found]
+    from leanformer.tasks.texts import pydoc
 
-    return "\n\n".join(topics[name] for name in sorted(topics))
+    return "\n\n".join(pydoc())
 
 
 def tokenizer_of(model: nn.Module, folder: Path | None) -> Any:

@@ -148,13 +148,13 @@ class CrammedBertForMaskedLM(CrammedBertPreTrainedModel):
         labels: torch.Tensor | None = None,
         **_: Any,
     ) -> MaskedLMOutput:
-        """Labels are -100 where no token was masked; only masked positions count."""
-        logits = self.decoder(self.encoder(input_ids, attention_mask).last_hidden_state)
-        loss = (
-            None
-            if labels is None
-            else F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=-100)
-        )
+        """Labels are -100 where no token was masked; with labels, only masked positions are predicted, in one row."""
+        hidden = self.encoder(input_ids, attention_mask).last_hidden_state
+        if labels is None:
+            return MaskedLMOutput(logits=self.decoder(hidden))
+        masked = labels != -100
+        logits = self.decoder(hidden[masked])
+        loss = F.cross_entropy(logits.float(), labels[masked])
         return MaskedLMOutput(loss=loss, logits=logits)  # type: ignore[arg-type]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +11,9 @@ from typing import ClassVar
 
 from leanformer.tasks.base import Task, shown
 from leanformer.tasks.sequences import Ragged, SequenceData
+from leanformer.tasks.texts import is_held_out
 
 Row = tuple[str, int]
-SHARE = 10
-"""One training text in so many is for validation, as its own content decides: copies stay together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +46,8 @@ class Text(Task):
                 raise ValueError(
                     f"{source}: {split} row {wrong[0]} has label {wrong[1]}; training has 0 to {classes - 1}"
                 )
-        validation = [row for row in rows["train"] if _for_validation(row[0])]
-        train = [row for row in rows["train"] if not _for_validation(row[0])]
+        validation = [row for row in rows["train"] if is_held_out(row[0])]
+        train = [row for row in rows["train"] if not is_held_out(row[0])]
         if not train or not validation or not rows["test"]:
             raise ValueError(f"{source}: {len(rows['train'])} training and {len(rows['test'])} test texts are too few")
         parts = [self._ragged(listed) for listed in (train, validation, rows["test"])]
@@ -57,10 +55,6 @@ class Text(Task):
 
     def _ragged(self, rows: list[Row]) -> Ragged:
         return Ragged.of([text.encode() for text, _ in rows], [label for _, label in rows], self.length)
-
-
-def _for_validation(text: str) -> bool:
-    return hashlib.sha256(text.encode()).digest()[0] % SHARE == 0
 
 
 def local(dataset: str, root: str | None) -> Path | None:

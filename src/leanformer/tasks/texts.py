@@ -55,7 +55,7 @@ class Texts:
 def find(name: str, root: str | None = None) -> Texts:
     """The documents of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
     if name == "pydoc":
-        return _split(_pydoc, "Python's own documentation", "pydoc")
+        return _split(pydoc, "Python's own documentation", "pydoc")
     known = CORPORA.get(name)
     if known is None:
         return _from_path(Path(name).expanduser())
@@ -68,7 +68,8 @@ def find(name: str, root: str | None = None) -> Texts:
     return _from_hub(name, known, root)
 
 
-def _pydoc() -> Iterator[str]:
+def pydoc() -> Iterator[str]:
+    """The language's own documentation, topic by topic: English that every Python carries."""
     from pydoc_data.topics import topics  # type: ignore[import-not-found]
 
     for topic in sorted(topics):
@@ -164,12 +165,13 @@ def _split(read: Callable[[], Iterator[str]], source: str, identity: str) -> Tex
     """One document in ten is held out, as its content decides."""
 
     def chosen(held_out: bool) -> Iterator[str]:
-        return (text for text in read() if _held_out(text) == held_out)
+        return (text for text in read() if is_held_out(text) == held_out)
 
     return Texts(lambda: chosen(False), lambda: chosen(True), source, identity)
 
 
-def _held_out(text: str) -> bool:
+def is_held_out(text: str) -> bool:
+    """Whether a text's own content puts it into the held-out part; blank around it does not count."""
     return hashlib.sha256(text.strip().encode()).digest()[0] % SHARE == 0
 
 
