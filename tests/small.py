@@ -84,6 +84,7 @@ SMALL: dict[str, Architecture] = {
     "bert": _small("bert-base-uncased", {"vocab_size": 101}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
     "llama": _small("llama", {"vocab_size": 101}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
     "qwen3": _small("qwen3", {"vocab_size": 101, "kv_groups": 2}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
+    "points": _small("farthest-point", {}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
 }
 """The heads split the width; tests change them from here."""
 

@@ -36,7 +36,8 @@ def test_parameters_equal_the_built_models(key: str) -> None:
         counted = closed.parameters(design)
         assert counted.total == built, design
         assert sum(counted.by_stage) + counted.embedding + counted.head <= built
-        assert min(counted.attention, counted.mlp, counted.embedding, counted.head) > 0
+        assert min(counted.attention, counted.mlp) > 0
+        assert key == "points" or min(counted.embedding, counted.head) > 0  # points are tokens already, and stay so
 
 
 @pytest.mark.parametrize(

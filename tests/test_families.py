@@ -60,7 +60,7 @@ def test_bfloat16_autocast(key: str) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         mixed = getattr(out := model(**inputs), "logits", out)
     mixed.float().square().mean().backward()
-    assert mixed.dtype == torch.bfloat16
+    assert mixed.dtype == torch.bfloat16 or key == "points"  # points end with a norm, which is float32
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
     assert (mixed.float() - plain).norm() < 0.05 * plain.norm() + 0.05
 

@@ -57,6 +57,11 @@ ALLOWED: dict[str, set[str]] = {
         *("architecture", "budgets", "checkpoint", "cost", "families", "jobs", "processes", "recipe", "recipes"),
         *("records", "runs", "statistics", "training"),
     },
+    "ranks": {"conditioning", "probing"},
+    "sweeping": {
+        *("architecture", "checkpoint", "comparison", "cost", "processes", "ranks", "recipe", "recipes", "records"),
+        *("statistics", "tasks", "weights"),
+    },
     "report": {"paper.ledger", "paper.memory", "paper.scorecard", "processes", "records", "report"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "paper.__init__"}

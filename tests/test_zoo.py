@@ -115,6 +115,7 @@ def test_timm_reads_a_saved_folder(tmp_path: Path) -> None:
         ("crammed-bert", transformers.AutoModelForSequenceClassification),
         ("stories", transformers.AutoModelForCausalLM),
         ("nystromformer", transformers.AutoModelForSequenceClassification),
+        ("points", transformers.AutoModel),
         ("llama", transformers.AutoModelForCausalLM),
     ],
 )

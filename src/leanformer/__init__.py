@@ -26,7 +26,9 @@ _HOMES = {
     "load_weights": "weights",
     "measure": "probing",
     "probe": "probing",
+    "query_key_ranks": "ranks",
     "save_pretrained": "weights",
+    "sweep": "sweeping",
     "track": "tracking",
     "train": "training",
     "trainer_callback": "callbacks",
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from leanformer.families import describe as describe
     from leanformer.probing import measure as measure
     from leanformer.probing import probe as probe
+    from leanformer.ranks import query_key_ranks as query_key_ranks
+    from leanformer.sweeping import sweep as sweep
     from leanformer.tracking import track as track
     from leanformer.training import train as train
     from leanformer.weights import from_pretrained as from_pretrained

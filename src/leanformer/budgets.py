@@ -60,6 +60,8 @@ def steps_of(
     if budget.kind == "steps":
         return dict.fromkeys(architectures, round(budget.amount or training.steps))
     if budget.kind == "epochs":
+        if data.size is None:
+            raise ValueError("--budget epochs: these data are drawn afresh and have no end; give steps, flops or time")
         steps = round(budget.amount * data.size / training.batch) if budget.amount else training.steps
         return dict.fromkeys(architectures, _at_least_one(steps, budget))
     setting = Setting(batch=training.batch, tokens=data.tokens)

@@ -47,8 +47,8 @@ class Plan:
     """The command, the commit and the machine that began it."""
     tokens: int | None = None
     """Length of a text."""
-    samples: int = 0
-    """For training."""
+    samples: int | None = 0
+    """For training; None where they have no end."""
 
     def to_dict(self) -> dict[str, Any]:
         return read_back(
@@ -156,7 +156,7 @@ def compare(
         from_first(lambda: stack.enter_context(locked(out)))
         data = running.load(recipe.task)
         if is_first():
-            say(f"data: {data.source}, {data.size:,} training samples")
+            say(f"data: {data.source}" + (f", {data.size:,} training samples" if data.size else ""))
         fitted = recipe.fitted(data.options)
         plan = from_first(lambda: _plan(fitted, chosen, equal, out, data, margin))
         open_runs = {
@@ -296,6 +296,7 @@ def summarise(out: Path) -> dict[str, Any]:
         raise ValueError(
             f"no run in {out} is finished yet" + "".join(f"; {text}" for text in (failures or {}).values())
         )
+    baselines = next(result.get("baselines", {}) for runs in results.values() for result in runs.values())
     scores = {
         arm: {seed: result["final"][metric["name"]] for seed, result in runs.items()} for arm, runs in results.items()
     }
@@ -303,6 +304,7 @@ def summarise(out: Path) -> dict[str, Any]:
         "kind": "comparison",
         **{key: plan[key] for key in ("name", "source", "seeds", "budget", "margin")},
         "metric": metric,
+        "baselines": baselines,
         "arms": {arm: _arm(out, arm, plan, results[arm], metric["name"]) for arm in plan["arms"]},
         "verdict": _verdict(scores, plan["margin"], metric, [arm for arm, _ in failures]),
         "failures": {f"{arm}, seed {seed}": text for (arm, seed), text in failures.items()},

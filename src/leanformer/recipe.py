@@ -18,6 +18,16 @@ ARMS = ("original", "lean", "shallow", "wide")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Grid:
+    """What `leanformer sweep` varies of a recipe's original."""
+
+    axes: Mapping[str, tuple[Any, ...]]
+    """Values of each size or setting; drawn along the first, a line for each value of the second, then panels."""
+    equal_params: bool = False
+    """Whether MLPs make up for what heads cost, so that all designs of one depth are of one size."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """What `leanformer compare` runs."""
 
@@ -36,6 +46,7 @@ class Recipe:
     """What is held equal between arms."""
     start: str = ""
     """A comparison whose trained models these begin with, arm by arm and seed by seed."""
+    grid: Grid | None = None
 
     def architecture(self, arm: str) -> Architecture:
         if arm in self.others:

@@ -107,13 +107,22 @@ def compare_pairs(
     """
     if margin < 0:
         raise ValueError(f"the margin must not be negative, got {margin}")
-    seeds = sorted(ours.keys() & theirs.keys())
-    if not seeds:
+    difference = paired(ours, theirs, sign, resolution)
+    if difference is None:
         raise ValueError(f"{arm} and {against} have no seed in common")
-    difference = estimate([sign * (ours[seed] - theirs[seed]) for seed in seeds], resolution=math.sqrt(2) * resolution)
     outcome, more = _decide(difference, margin)
     words = _words(arm, against, outcome, difference, margin, more, unit)
     return Verdict(arm, against, outcome, difference, margin, more, words)
+
+
+def paired(
+    ours: Mapping[Any, float], theirs: Mapping[Any, float], sign: int = 1, resolution: float = 0.0
+) -> Estimate | None:
+    """The difference seed by seed, where more is better; None without a seed in common."""
+    seeds = sorted(ours.keys() & theirs.keys())
+    if not seeds:
+        return None
+    return estimate([sign * (ours[seed] - theirs[seed]) for seed in seeds], resolution=math.sqrt(2) * resolution)
 
 
 def _decide(difference: Estimate, margin: float) -> tuple[Outcome, int | None]:

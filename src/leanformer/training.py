@@ -262,6 +262,7 @@ class _State:
             **self.run.to_dict(),
             "source": data.source,
             "metric": vars(data.metric),
+            "baselines": dict(data.baselines),
             "params": sum(parameter.numel() for parameter in self.model.parameters()),
             "final": {key: value for key, value in final.items() if isinstance(value, (int, float))},
             "best_step": self.best,

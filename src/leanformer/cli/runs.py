@@ -1,4 +1,4 @@
-"""Commands that train, and what comes of it: compare, train, report, recipes."""
+"""Commands that train, and what comes of it: compare, sweep, train, report, recipes, glue, generate."""
 
 import json
 from collections.abc import Mapping
@@ -83,6 +83,68 @@ def compare(
 
 
 @app.command()
+def sweep(
+    recipe: Annotated[str, typer.Argument(help="What to run; `leanformer recipes` lists them.")] = "farthest",
+    vary: Annotated[
+        list[str], typer.Option(help='An axis of the grid, as in "heads=1,2,4,8" or "task.points=16,64".')
+    ] = [],  # noqa: B006
+    equal_params: Annotated[
+        bool | None, typer.Option("--equal-params/--any-params", help="Let MLPs make up for what heads cost.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(help='How many, such as "5" [default: the recipe\'s].')] = "",
+    steps: Annotated[int | None, typer.Option(help="Optimizer steps.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Samples of a step.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
+    data: Annotated[str | None, typer.Option(help="Folder with the data [default: LEANFORMER_DATA].")] = None,
+    original: Annotated[str, typer.Option(help='Sizes of the original, as in "depth=8,heads=4".')] = "",
+    settings: Annotated[
+        list[str], typer.Option("--set", help='Any setting, as in "training.clip=0.5" or "task.shift=2".')
+    ] = [],  # noqa: B006
+    jobs: Annotated[int | None, typer.Option(help="Runs at a time [default: one per GPU or core].")] = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """A grid: every combination of sizes and settings with every seed, drawn as lines with intervals.
+
+    `--vary` names depth, heads, head_dim, mlp_dim, width, groups (of heads that fill the width), regime (fixed keeps
+    head_dim, split keeps the width), or any setting; the first is drawn along, the second gives lines, others panels.
+    Without it, the recipe's own grid is run: `sweep farthest` is Figure 1 of "Quality over Quantity", `sweep
+    fashion-mnist` and `sweep tinystories` set heads that keep their size against heads that split the width.
+
+    The same command goes on where it was stopped; more values or seeds add to what is there.
+    """
+    from leanformer import recipes
+    from leanformer.processes import is_first
+    from leanformer.recipes.choices import adjusted, axes
+    from leanformer.report.progress import RunsProgress
+    from leanformer.sweeping import sweep as run
+
+    with messages.status("reading the recipe"):
+        chosen = adjusted(
+            recipes.recipe(recipe),
+            data=data,
+            original=original,
+            settings=settings,
+            training={"steps": steps, "batch": batch, "lr": lr},
+        )
+    folder = out or Path("runs") / f"sweep-{recipe}"
+    with RunsProgress(messages) as progress:
+        record = run(
+            chosen,
+            vary=axes(vary) if vary else None,
+            equal_params=equal_params,
+            out=folder,
+            seeds=count("--seeds", seeds) if seeds else None,
+            jobs=jobs,
+            say=progress.say,
+            planned=lambda plan, runs: progress.planned(plan.steps, runs),
+            listen=progress.hear,
+        )
+    if is_first():
+        _show_sweep(record, folder, as_json)
+
+
+@app.command()
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe, or the folder of a run to go on with.")] = "digits",
     arm: Annotated[str, typer.Option(help="Which model: original, lean, shallow or wide.")] = "lean",
@@ -151,12 +213,19 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Folder for the pages [default: the comparison's].")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a comparison's report again: report.html, report.md and figures as PNG, SVG and PDF.
+    """Draw a comparison's report again: report.html, report.md and figures as PNG, SVG and PDF; or a sweep's.
 
     Of a folder with runs, the record is made anew, with whatever has finished since; a record alone is enough too.
     """
+    from leanformer import sweeping
     from leanformer.comparison import read_record, write_record
 
+    if (run / "sweep.json").is_file() or run.name == "sweep.json":
+        swept = sweeping.read_record(run)
+        folder = out or (run if run.is_dir() else run.parent)
+        sweeping.write_record(swept, folder)
+        _show_sweep(swept, folder, as_json)
+        return
     record = read_record(run)
     folder = out or (run if run.is_dir() else run.parent)
     write_record(record, folder)
@@ -255,6 +324,27 @@ def generate(
 
 def _names(text: str) -> list[str] | None:
     return [name.strip() for name in text.split(",")] if text else None
+
+
+def _show_sweep(record: Mapping[str, Any], folder: Path, as_json: bool) -> None:
+    """Print the record or its table and words; write the page and the figure."""
+    from leanformer.records import plain
+    from leanformer.report import sweep
+    from leanformer.report.page import sentence
+
+    record = plain(record)
+    files = sweep.write(record, folder)
+    if as_json:
+        print(json.dumps(record, indent=2))
+    else:
+        output.print(sweep.table(record))
+        for line in sweep.words(record):
+            output.print(sentence(line), highlight=False, soft_wrap=True, markup=False)
+    messages.print(
+        f"written: {folder}/sweep.json, {', '.join(file.name for file in files)}", style="dim", highlight=False
+    )
+    if record["failures"]:
+        raise typer.Exit(1)
 
 
 def _show_comparison(record: Mapping[str, Any], folder: Path, as_json: bool) -> None:

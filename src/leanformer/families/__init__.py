@@ -32,6 +32,7 @@ ROOMS = {
     "gpt2": "gpt2.GPT2",
     "bert": "bert.Bert",
     "decoder": "decoder.Decoder",
+    "points": "points.Points",
 }
 
 __all__ = [

@@ -294,12 +294,20 @@ class SelfAttention(nn.Module):
     """Multi-head attention of any inner width, through whichever kernel the config's `attn_implementation` names."""
 
     def __init__(
-        self, config: PreTrainedConfig, stage: Stage, layer_idx: int, *, causal: bool, bias: bool, dropout: float = 0.0
+        self,
+        config: PreTrainedConfig,
+        stage: Stage,
+        layer_idx: int,
+        *,
+        causal: bool,
+        bias: bool,
+        qkv_bias: bool = False,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.config, self.layer_idx, self.is_causal, self.dropout = config, layer_idx, causal, dropout
         self.num_heads, self.head_dim = stage.heads, stage.head_dim
-        self.qkv = nn.Linear(stage.width, 3 * stage.inner_width, bias=False)
+        self.qkv = nn.Linear(stage.width, 3 * stage.inner_width, bias=qkv_bias)
         self.proj = nn.Linear(stage.inner_width, stage.width, bias=bias)
 
     def forward(self, x: torch.Tensor, attention_mask: torch.Tensor | None = None, cache: Any = None) -> torch.Tensor:

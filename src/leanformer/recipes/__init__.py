@@ -18,6 +18,10 @@ ROOMS = {
         *("listops", "text", "retrieval", "image", "pathfinder"),
         *("listops_paper", "text_paper", "retrieval_paper", "image_paper", "pathfinder_paper"),
     ),
+    "farthest": (
+        *("farthest", "farthest_deep", "farthest_length", "farthest_dimension"),
+        *("farthest_paper", "farthest_length_paper", "farthest_dimension_paper"),
+    ),
     "imagenet": (
         "imagenet_vit_base",
         "imagenet_deit_base",

@@ -146,15 +146,39 @@ def redesigned(base: Architecture, text: str) -> Architecture:
     return changed
 
 
+AXES = ("depth", "heads", "head_dim", "mlp_dim", "width", "groups", "regime")
+
+
+def axes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """The axes of a grid: "heads=1,2,4,8", "regime=fixed,split", "task.points=16,64", "task.dim+width=8,16"."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        names, equals, values = text.partition("=")
+        known = all(name in AXES or re.fullmatch(r"(task|training)\.\w+", name) for name in names.split("+"))
+        listed = tuple(_plain(_value(value.strip(), text)) for value in values.split(",")) if equals else ()
+        if not known or not listed or None in listed:
+            raise ValueError(
+                f"--vary takes values of {', '.join(AXES)}, task.NAME or training.NAME, as in "
+                f'"heads=1,2,4", got "{text}"'
+            )
+        if names == "regime" and not {"fixed", "split"}.issuperset(listed):
+            raise ValueError(f'--vary regime takes fixed, split or both, got "{text}"')
+        found[names] = listed
+    return found
+
+
 def _setting(text: str) -> tuple[str, str, Any]:
     match = re.fullmatch(r"(training|task)\.(\w+)=(.*)", text)
     if match is None:
         raise ValueError(f'--set takes "training.NAME=VALUE" or "task.NAME=VALUE", got "{text}"')
-    value = _value(match[3], text)
+    return match[1], match[2], _plain(_value(match[3], text))
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, str):  # YAML reads 1e-3 as text
         with contextlib.suppress(ValueError):
             value = float(value)
-    return match[1], match[2], value
+    return value
 
 
 def _value(text: str, whole: str) -> Any:

@@ -6,7 +6,7 @@ May import recipe, runs, tasks and zoo.
 
 from leanformer import zoo
 from leanformer.architecture import Architecture
-from leanformer.recipe import Recipe
+from leanformer.recipe import Grid, Recipe
 from leanformer.runs import Training
 from leanformer.tasks.stories import Stories
 
@@ -46,7 +46,7 @@ def pydoc() -> Recipe:
 def tinystories() -> Recipe:
     """TinyStories in 2,048 byte pairs, the paper's design at a quarter of its width.
 
-    Command: leanformer compare tinystories
+    Command: leanformer compare tinystories; leanformer sweep tinystories for heads at equal parameters
     Time: about 20 minutes on 2 cores, 5 arms × 3 seeds of 1,000 steps.
     Score: see docs/comparing.md.
     """
@@ -60,6 +60,10 @@ def tinystories() -> Recipe:
         margin=0.03,
         arms=("original", "lean", "shallow", "wide"),
         others={"split": original.with_depth(2).with_heads(8, keep="width")},
+        grid=Grid(
+            axes={"heads": (1, 2, 4, 8, 16, 32), "regime": ("fixed", "split"), "depth": (2,)},
+            equal_params=True,
+        ),
     )
 
 

@@ -96,4 +96,11 @@ def saved(record: Record) -> list[str]:
 def words(record: Record) -> list[str]:
     """Verdict first, then what follows from it."""
     failures = [f"did not finish: {text}" for text in record["failures"].values()]
-    return [*record["verdict"]["all_words"], *saved(record), *failures] or [record["verdict"]["words"]]
+    said = [*record["verdict"]["all_words"], *saved(record), *failures] or [record["verdict"]["words"]]
+    return [*said, *trivial(record)]
+
+
+def trivial(record: Record) -> list[str]:
+    """What answers score that need no training."""
+    found = [f"{name} {value:.3f}" for name, value in record.get("baselines", {}).items()]
+    return [f"trivial answers have an {record['metric']['name']} of: {', '.join(found)}"] if found else []

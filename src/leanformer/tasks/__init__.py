@@ -8,6 +8,7 @@ from typing import Any
 from leanformer.tasks.base import Task
 
 ROOMS = {
+    "farthest": "Farthest",
     "glue": "Glue",
     "images": "Images",
     "listops": "ListOps",

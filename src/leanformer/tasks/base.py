@@ -61,7 +61,8 @@ class Order:
 
     seed: int
     batch: int
-    size: int
+    size: int | None
+    """Samples of an epoch; None where they have no end."""
     pieces: int = 1
     """Equal pieces that a batch consists of."""
     ramp: int = 0
@@ -74,8 +75,10 @@ class Order:
         return self.batch // self.pieces * self.pieces_at(step)
 
     def indices(self, step: int) -> np.ndarray:
-        """Samples of the step's whole batch; steps count from 0."""
+        """Samples of the step's whole batch; steps count from 0. Those without end are numbered as they come."""
         first, batch = self._first(step), self.batch_at(step)
+        if self.size is None:
+            return np.arange(first, first + batch)
         epoch, start = divmod(first, self.size)
         if start + batch <= self.size:
             return _permutation(self.seed, epoch, self.size)[start : start + batch]
@@ -139,12 +142,14 @@ class Data(ABC):
     metric: Metric
     source: str
     """In words, where the data came from."""
-    size: int
-    """Training samples."""
+    size: int | None
+    """Training samples; None where every step draws fresh ones."""
     options: Mapping[str, Any]
     """What a model must be built with to fit: classes, image size, vocabulary."""
     tokens: int | None = None
     """Length of a text; images have the size that the options say."""
+    baselines: Mapping[str, float] = {}
+    """What trivial answers score, by what they are."""
 
     @abstractmethod
     def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
