@@ -24,8 +24,10 @@ ALLOWED: dict[str, set[str]] = {
     "guards": {"architecture", "theory"},
     "designs": {"architecture", "cost", "families", "guards", "records", "theory", "zoo"},
     "tracking": {"probing", "records"},
-    "inputs": {"tasks"},
-    "measurement": {"architecture", "families", "inputs", "probing", "records", "runs", "theory", "weights", "zoo"},
+    "inputs": {"families", "tasks"},
+    "measurement": {
+        *("architecture", "families", "inputs", "probing", "ranks", "records", "runs", "theory", "weights", "zoo"),
+    },
     "callbacks": {"probing", "tracking"},
     "paper.memory": {"cost", "paper.ledger", "paper.scorecard"},
     "weights": {"architecture", "families"},

@@ -107,6 +107,15 @@ def random_images(model: nn.Module, count: int, seed: int) -> Inputs:
     return Inputs(images, f"{count} images of Gaussian noise, {height} × {width}, seed {seed}")
 
 
+def random_points(architecture: Any, count: int, tokens: int | None, seed: int) -> Inputs:
+    from leanformer.families import example_inputs
+
+    with torch.random.fork_rng(()):
+        torch.manual_seed(seed)
+        batch = example_inputs(architecture, count, tokens)
+    return Inputs(batch, f"{count} × {batch['points'].shape[1]} random points, seed {seed}")
+
+
 def random_tokens(config: Any, count: int, tokens: int, seed: int) -> Inputs:
     ids = torch.randint(config.vocab_size, (count, tokens), generator=torch.Generator().manual_seed(seed))
     return Inputs({"input_ids": ids}, f"{count} sequences of {tokens} random tokens, seed {seed}")

@@ -1,6 +1,6 @@
 """Measure a model by name: load it, feed it, and record κ by layer beside the Gaussian prediction.
 
-May import probing, theory, zoo, weights, inputs, runs and records.
+May import probing, ranks, theory, zoo, weights, inputs, runs and records.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from leanformer import families, inputs, theory, zoo
 from leanformer.architecture import REGIMES, Keep
 from leanformer.inputs import Inputs
 from leanformer.probing import measure
+from leanformer.ranks import query_key_ranks
 from leanformer.records import circumstances, quantiles
 from leanformer.runs import read_run
 from leanformer.weights import from_pretrained, load_weights
@@ -54,12 +55,23 @@ def choose_inputs(
         data = read_run(Path(name)).task.load()  # a run is measured on what it was held out from
         return Inputs(data.probe_batch(batch), f"{batch} held-out samples of {data.source}")
     config = getattr(model, "config", None)
+    if hasattr(config, "point_dim"):
+        if images is not None or text is not None:
+            raise ValueError(f"{name} takes points: it is measured on random ones")
+        return inputs.random_points(families.describe(model), batch, tokens, seed)
     if config is None or not hasattr(config, "vocab_size"):
         if text is not None or tokens is not None:
             raise ValueError(f"{name} takes images: give --images DIR or --random, and no --text or --tokens")
         return inputs.from_images(model, images, batch) if images else inputs.random_images(model, batch, seed)
     if images is not None:
         raise ValueError(f"{name} takes text: give --text FILE or --random")
+    return _choose_text(model, name, text, random, batch, tokens, seed)
+
+
+def _choose_text(
+    model: nn.Module, name: str, text: Path | None, random: bool, batch: int, tokens: int | None, seed: int
+) -> Inputs:
+    config = cast(Any, model.config)
     longest = cast(int, getattr(config, "max_position_embeddings", 128))
     tokens = min(longest, 128) if tokens is None else tokens
     if tokens < 1:
@@ -88,16 +100,33 @@ def measure_named(
     layers = measure(model, chosen.batch, projections=projections).summaries()
     for layer in layers:
         layer["gaussian"] = math.exp(theory.expected_log_kappa(layer["tokens"], layer["columns"]))
-    weights = str(checkpoint) if checkpoint else "as saved" if Path(name).is_dir() else f"initial, seed {seed}"
     return {
         "kind": "measurement",
         "model": name,
-        "weights": weights,
+        "weights": _weights(name, checkpoint, seed),
         "inputs": chosen.source,
         "layers": layers,
         "warnings": warnings(layers),
         **circumstances(),
     }
+
+
+def measure_ranks(name: str, checkpoint: Path | None = None, seed: int = 0) -> dict[str, Any]:
+    """The record of `leanformer measure --rank`: the rank of W_Q W_Kᵀ, head by head, from the weights alone."""
+    layers = query_key_ranks(load(name, checkpoint, seed))
+    if not layers:
+        raise ValueError(f"{name} has no attention whose weights of queries and keys are known by their names")
+    return {
+        "kind": "ranks",
+        "model": name,
+        "weights": _weights(name, checkpoint, seed),
+        "layers": layers,
+        **circumstances(),
+    }
+
+
+def _weights(name: str, checkpoint: Path | None, seed: int) -> str:
+    return str(checkpoint) if checkpoint else "as saved" if Path(name).is_dir() else f"initial, seed {seed}"
 
 
 def warnings(layers: Sequence[dict[str, Any]]) -> list[str]:

@@ -81,6 +81,7 @@ def measure(
     ] = None,
     heads: Annotated[str, typer.Option(help='Sweep heads at initialisation, such as "2,4,8" or "2-18".')] = "",
     depth: Annotated[int | None, typer.Option(help="Layers to build in a sweep of heads [default: all].")] = None,
+    rank: Annotated[bool, typer.Option("--rank", help="The rank of W_Q W_Kᵀ of every head instead of κ.")] = False,
     projections: Annotated[str | None, typer.Option(help='Name pattern of output projections, "*.attn.out".')] = None,
     seed: Seed = 0,
     out: Out = None,
@@ -90,14 +91,21 @@ def measure(
 
     The condition number is of the concatenated heads before the output projection, one matrix per sample; the table
     shows its median and quartiles, and what a Gaussian matrix of that size would have. With `--heads`, κ against the
-    number of heads in both regimes.
+    number of heads in both regimes. With `--rank`, how many directions each head can ask for, and how many of them
+    its weights use.
     """
-    from leanformer.measurement import measure_heads, measure_named
+    from leanformer.measurement import measure_heads, measure_named, measure_ranks
     from leanformer.report import figures, measurement
 
     choice: dict[str, Any] = dict(images=images, text=text, random=random, batch=batch, tokens=tokens, seed=seed)
     folder = out or Path("runs") / f"measure-{Path(model).name}"
-    if heads:
+    if rank:
+        if heads or projections is not None or images is not None or text is not None or random:
+            raise ValueError("--rank reads the weights alone: it takes no --heads, --projections and no inputs")
+        with working(f"reading {model}"):
+            record = measure_ranks(model, checkpoint, seed)
+        show(record, measurement.ranks, figures.rank_by_layer, folder / "rank_by_layer", as_json)
+    elif heads:
         if checkpoint is not None or projections is not None:
             raise ValueError("--heads measures at initialisation: it takes no --checkpoint and no --projections")
         with working("measuring") as progress:

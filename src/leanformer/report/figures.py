@@ -52,6 +52,24 @@ def save(figure: Figure, path: Path, suffixes: Sequence[str] = (".png", ".svg"))
     return files
 
 
+def rank_by_layer(record: Record) -> Figure:
+    """The effective rank of W_Q W_Kᵀ of every head, layer by layer, and the head_dim that it cannot exceed."""
+    layers = record["layers"]
+
+    def draw(axes: Axes) -> None:
+        for place, layer in enumerate(layers, start=1):
+            axes.plot([place] * layer["heads"], layer["effective_rank"], ".", color=FIXED, ms=5, alpha=0.5)
+        places = range(1, len(layers) + 1)
+        axes.plot(places, [layer["head_dim"] for layer in layers], "_", color=SPLIT, ms=12, mew=2, label="head_dim")
+        axes.plot([], [], ".", color=FIXED, label="a head")
+        axes.set_ylim(0)
+        axes.set(xlabel="layer", ylabel="effective rank of W_Q W_Kᵀ")
+        axes.set_title(f"{_short(record['model'])}, {record['weights']}: directions that each head uses")
+        axes.legend()
+
+    return framed(draw)
+
+
 def kappa_by_layer(record: Record) -> Figure:
     """κ of each layer: median, quartiles and maximum over samples, the Gaussian prediction beside it."""
     layers = record["layers"]

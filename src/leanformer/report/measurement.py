@@ -1,6 +1,7 @@
 """Terminal tables of measurements and of theory, from records alone."""
 
 from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -47,6 +48,23 @@ def layers(record: Record) -> Table:
             figure(kappa["max"]),
             figure(layer["effective_rank"]),
             figure(layer["gaussian"]),
+        )
+    return table
+
+
+def ranks(record: Record) -> Table:
+    title = f"Effective rank of W_Q W_Kᵀ in {record['model']}, {record['weights']}"
+    table = _table(title, "layer", "heads", "width", "median", "lowest – highest head", "of head_dim", "stable rank")
+    for layer in record["layers"]:
+        effective = layer["effective_rank"]
+        table.add_row(
+            layer["name"],
+            f"{layer['heads']} × {layer['head_dim']}",
+            str(layer["width"]),
+            f"[bold]{median(effective):.1f}[/]",
+            f"{min(effective):.1f} – {max(effective):.1f}",
+            f"{100 * median(effective) / layer['head_dim']:.0f} %",
+            f"{median(layer['stable_rank']):.1f}",
         )
     return table
 
