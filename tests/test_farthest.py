@@ -55,8 +55,6 @@ def test_turning_all_points_turns_the_answers(dim: int, points: int, seed: int) 
 
 
 def test_the_shapes_of_the_other_distributions() -> None:
-    orthogonal = Farthest(dim=8, points=5, distribution="orthogonal", held_out=3).load().test[0]
-    np.testing.assert_allclose(orthogonal @ orthogonal.swapaxes(1, 2), np.tile(np.eye(5), (3, 1, 1)), atol=1e-5)
     antipodal, wanted = Farthest(dim=8, points=6, distribution="antipodal", held_out=3).load().test
     np.testing.assert_array_equal(wanted, -antipodal)
     gaussian = Farthest(dim=32, distribution="gaussian", held_out=200).load().test[0]
@@ -118,10 +116,11 @@ def test_the_error_is_the_mean_squared_error_times_the_dimension(parts: int) -> 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(distribution="cube"), "distribution must be one of sphere, gaussian, antipodal, orthogonal, got 'cube'"),
+        (dict(distribution="cube"), "distribution must be one of sphere, gaussian, antipodal, got 'cube'"),
         (dict(target="middle"), "target must be farthest or nearest, got 'middle'"),
-        (dict(points=1), "points must be at least 2, got 1"),
-        (dict(distribution="orthogonal", points=9, dim=8), "no 9 points are at right angles in 8 dimensions"),
+        (dict(points=1), "points must be a whole number of at least 2, got 1"),
+        (dict(points=8.5), "points must be a whole number of at least 2, got 8.5"),
+        (dict(dim="x"), "dim must be a whole number of at least 1, got 'x'"),
         (dict(distribution="antipodal", points=5), "opposite pairs need an even number of points, got 5"),
     ],
 )
@@ -166,7 +165,7 @@ def encoder_layer(model: PointsModel, layer: int, heads: int) -> nn.TransformerE
             "self_attn.in_proj_weight": block.attn.qkv.weight,
             "self_attn.in_proj_bias": block.attn.qkv.bias,
             "self_attn.out_proj.weight": block.attn.proj.weight,
-            "self_attn.out_proj.bias": block.attn.proj.bias,
+            "self_attn.out_proj.bias": block.bias,
             "linear1.weight": block.mlp[0].weight,
             "linear1.bias": block.mlp[0].bias,
             "linear2.weight": block.mlp[2].weight,
@@ -199,13 +198,19 @@ def test_groups_are_averaged_and_points_scaled_to_one_length() -> None:
     model = families.build(zoo.architecture_of("farthest-point", width=8, heads=4, head_dim=4, mlp_dim=16))
     block: Any = model.blocks[0]
     nn.init.constant_(block.norm1.length, 0.7)
+    nn.init.normal_(block.attn.qkv.bias)
+    biases = torch.randn(2, 8)  # one of each group; ours is their mean
+    block.bias.data = biases.mean(0)
     x = torch.randn(3, 5, 8)
     query, key, value = block.attn.qkv.weight.chunk(3)
+    query_bias, key_bias, value_bias = block.attn.qkv.bias.chunk(3)
     attended = 0
     for group in range(2):
         rows = slice(8 * group, 8 * group + 8)
         mine = nn.MultiheadAttention(8, 2, batch_first=True)
         mine.in_proj_weight.data = torch.cat([query[rows], key[rows], value[rows]])
+        mine.in_proj_bias.data = torch.cat([query_bias[rows], key_bias[rows], value_bias[rows]])
+        mine.out_proj.bias.data = biases[group]
         mine.out_proj.weight.data = block.attn.proj.weight[:, rows]
         attended = attended + mine(x, x, x)[0] / 2
     middle = 0.7 * F.normalize(x + attended, dim=-1)
@@ -220,7 +225,7 @@ def test_every_group_is_drawn_as_pytorch_draws_it() -> None:
     assert attention.qkv.weight.std().item() == pytest.approx(theirs.in_proj_weight.std().item(), rel=0.05)
     assert attention.proj.weight.std().item() == pytest.approx(theirs.out_proj.weight.std().item(), rel=0.05)
     assert not attention.qkv.bias.any()
-    assert not attention.proj.bias.any()
+    assert not model.blocks[0].bias.any()  # type: ignore[union-attr, operator]
     assert model.blocks[0].mlp[0].weight.abs().max().item() <= 1 / math.sqrt(64)  # type: ignore[union-attr, index]
 
 

@@ -61,8 +61,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "ranks": {"conditioning", "probing"},
     "sweeping": {
-        *("architecture", "checkpoint", "comparison", "cost", "processes", "ranks", "recipe", "recipes", "records"),
-        *("statistics", "tasks", "weights"),
+        *("architecture", "checkpoint", "comparison", "cost", "families", "jobs", "processes", "ranks", "recipe"),
+        *("recipes", "records", "runs", "statistics", "tasks", "weights"),
     },
     "report": {"paper.ledger", "paper.memory", "paper.scorecard", "processes", "records", "report"},
 }

@@ -39,8 +39,7 @@ def test_a_head_that_asks_one_question_has_rank_one() -> None:
 
 
 @pytest.mark.parametrize("key", [key for key in SMALL if key != "xcit"])
-def test_every_family_shows_its_queries_and_keys(key: str) -> None:
-    """Scores of the first attention, made of what was found, are those of the heads and sizes that the family says."""
+def test_every_family_shows_the_sizes_of_its_queries(key: str) -> None:
     model = families.build(SMALL[key])
     known = {
         block.path: (block.heads, block.head_dim)
@@ -51,6 +50,45 @@ def test_every_family_shows_its_queries_and_keys(key: str) -> None:
     for path, sizes in known.items():
         names = [name for name in found if name == path or name.startswith(f"{path}.")]
         assert [found[name] for name in names] == [sizes], path
+
+
+@pytest.mark.parametrize("key", ["vit", "deit", "crammed-bert", "stories", "gpt2", "bert", "points"])
+def test_queries_and_keys_are_those_that_meet_in_attention(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reaches the fused kernel is x W_Qᵀ and x W_Kᵀ; differences between tokens leave biases out."""
+    torch.manual_seed(0)
+    model = families.build(SMALL[key]).eval()
+    name = lf.query_key_ranks(model)[0]["name"]
+    seen: dict[str, torch.Tensor] = {}
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def spy(query: torch.Tensor, keys: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
+        seen.setdefault("query", query)
+        seen.setdefault("key", keys)
+        return attend(query, keys, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+    module = model.get_submodule(name)
+
+    def note(_: nn.Module, args: tuple, kwargs: dict) -> None:
+        seen["x"] = args[0] if args else kwargs["hidden_states"]
+
+    module.register_forward_pre_hook(note, with_kwargs=True)
+    with torch.no_grad():
+        model(**families.example_inputs(SMALL[key]))
+    x = seen["x"] - seen["x"][:, :1]
+    for word, weight in zip(("query", "key"), query_key(module) or (), strict=True):
+        expected = torch.einsum("bnw,hdw->bhnd", x, weight)
+        torch.testing.assert_close(seen[word] - seen[word][:, :, :1], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_attention_in_another_order_is_left_alone() -> None:
+    """Some of timm's keep query, key and value of a head together; GPT-2's cross-attention has keys and values only."""
+    import timm
+
+    assert not lf.query_key_ranks(timm.create_model("maxvit_tiny_rw_224", img_size=64, pretrained=False))
+    crossed = transformers.GPT2Config(n_embd=48, n_head=4, n_layer=1, vocab_size=50, add_cross_attention=True)
+    names = [layer["name"] for layer in lf.query_key_ranks(transformers.GPT2Model(crossed))]
+    assert names == ["h.0.attn"]
 
 
 def test_keys_that_several_heads_share_are_shared() -> None:

@@ -1,6 +1,7 @@
 """Sweeps end to end: grids, equal parameters, resuming, the record, the page and the command."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from leanformer.cost import formula
 from leanformer.recipe import Grid
 from leanformer.recipes.choices import axes
 from leanformer.report import sweep as report
+from leanformer.runs import Training
 from leanformer.sweeping import Cell, cells, read_record, sweep
 
 
@@ -45,7 +47,7 @@ def test_a_grid_is_every_combination_in_order() -> None:
 
 
 def test_groups_multiply_heads_that_fill_the_width() -> None:
-    found, _ = cells(recipe(), grid(heads=(1, 4), regime=("split",), groups=(1, 3)))
+    found, _ = cells(recipe(), grid(heads=(1, 4), groups=(1, 3)))
     assert [sizes(cell)[1:3] for cell in found] == [(1, 16), (3, 16), (4, 4), (12, 4)]
 
 
@@ -104,15 +106,25 @@ def test_axes_are_read_as_they_are_written() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("head=1,2", '--vary takes values of depth, heads, .* got "head=1,2"'),
-        ("heads", '--vary takes values of depth, heads, .* got "heads"'),
-        ("heads=1,,2", '--vary takes values of depth, heads, .* got "heads=1,,2"'),
-        ("regime=both", '--vary regime takes fixed, split or both, got "regime=both"'),
+        ("head=1,2", 'there is no axis "head"; there are depth, heads, .*, task.NAME and training.NAME'),
+        ("heads", '--vary takes an axis and its values, as in "heads=1,2,4", got "heads"'),
+        ("heads=1,,2", "heads takes whole numbers from 1 on, got 1, None, 2"),
+        ("heads=1,x", "heads takes whole numbers from 1 on, got 1, x"),
+        ("heads=2,2", r"the axis heads needs values, each once, got \[2, 2\]"),
+        ("regime=both", "regime takes fixed and split, got both"),
+        ("regime=split", "regime says what stays when heads change: vary heads too"),
     ],
 )
 def test_wrong_axes_are_told(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        axes([text])
+        Grid(axes=axes([text]))
+
+
+def test_axes_that_contradict_are_told() -> None:
+    with pytest.raises(ValueError, match="--vary heads is given twice"):
+        axes(["heads=1,2", "heads=4"])
+    with pytest.raises(ValueError, match="mlp_dim cannot be varied at equal parameters"):
+        Grid(axes={"mlp_dim": (8, 16)}, equal_params=True)
 
 
 def test_what_cannot_be_swept_is_told(tmp_path: Path) -> None:
@@ -190,7 +202,63 @@ def test_settings_are_swept_in_folders_of_their_own(tmp_path: Path) -> None:
     assert all(len(cell["baselines"]) == 2 for cell in record["cells"])
     assert record["cells"][0]["score"]["t"] is None
     text = report.markdown(json.loads((tmp_path / "sweep.json").read_text()))
-    assert "without training, the origin scores 1.000" in text.lower()
+    assert "Without training, the error is 1.000 for the origin" in text
+
+
+def test_a_sweep_over_settings_grows_in_any_order(tmp_path: Path) -> None:
+    trained: list[tuple[str, int]] = []
+
+    def go(**axes: list[Any]) -> dict[str, Any]:
+        trained.clear()
+        vary = {name.replace("__", "."): values for name, values in axes.items()}
+        return sweep("farthest", vary=vary, out=tmp_path, seeds=1, jobs=1, planned=lambda _, runs: trained.extend(runs))
+
+    go(heads=[1, 2], groups=[1], task__points=[4, 8], training__steps=[2])
+    record = go(training__steps=[2], task__points=[8], heads=[4, 1], groups=[1])
+    assert trained == [("depth-1_heads-4x4_width-16_mlp-256", 0)]
+    assert [cell["values"]["heads"] for cell in record["cells"]] == [4, 1]
+
+
+@pytest.mark.parametrize(
+    ("vary", "message"),
+    [
+        ({"heads": [1, 2], "training.foo": [1, 2]}, "training has no setting foo"),
+        ({"heads": [1, 2], "task.foo": [1]}, "the task farthest has no setting foo"),
+        ({"heads": [1, 2], "task.points": [4, 1]}, "points must be a whole number of at least 2, got 1"),
+        ({"heads": [1, 2], "task.dim": [16, 8]}, 'width must be point_dim 8 where positions="none", got 16'),
+    ],
+)
+def test_what_does_not_fit_is_told_before_anything_is_trained(
+    vary: dict[str, list[Any]], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        sweep("farthest", vary=vary, out=tmp_path / "out", seeds=1, jobs=1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_place_where_every_run_diverges_does_not_end_the_sweep(tmp_path: Path) -> None:
+    small = replace(recipes.recipe("farthest"), training=Training(steps=4, batch=4, evaluations=1, probe=0, clip=None))
+    vary = {"heads": [1, 2], "training.lr": [1e38, 0.01], "groups": [1]}
+    record = sweep(small, vary=vary, out=tmp_path, seeds=1, jobs=1)
+    assert [cell["values"]["training.lr"] for cell in record["cells"]] == [0.01, 0.01]
+    assert [(skipped["values"]["heads"], "no run in" in skipped["why"]) for skipped in record["left_out"]] == [
+        (1, True),
+        (2, True),
+    ]
+    with pytest.raises(ValueError, match="is finished yet"):
+        sweep(small, vary={**vary, "training.lr": [1e38]}, out=tmp_path / "all", seeds=1, jobs=1)
+
+
+def test_the_record_is_made_anew_of_what_has_finished(tmp_path: Path) -> None:
+    vary = {"heads": [1, 2], "groups": [1], "training.steps": [2]}
+    whole = sweep("farthest", vary=vary, out=tmp_path, seeds=2, jobs=1)
+    (tmp_path / "training.steps-2" / whole["cells"][1]["name"] / "seed-1" / "result.json").unlink()
+    (tmp_path / "sweep.json").unlink()
+    shown = run("report", str(tmp_path))
+    assert shown.returncode == 0, shown.stderr
+    assert "over 1 to 2 seeds" in shown.stdout
+    assert "Fewer than three seeds tell no number of heads from another." in shown.stdout
+    assert [len(cell["scores"]) for cell in read_record(tmp_path)["cells"]] == [2, 1]
 
 
 # What is shown
@@ -213,8 +281,9 @@ def test_differences_that_are_told_from_zero_are_said() -> None:
         return {
             "values": {"heads": heads},
             "architecture": {"stages": [stage]},
-            "difference": {"mean": mean, "t": {"low": low, "high": high}},
+            "difference": {"mean": mean, "t": {"low": low, "high": high}, "seeds": 3, "told": low * high > 0},
             "baselines": {},
+            "diverged": [],
         }
 
     record = {
@@ -222,11 +291,10 @@ def test_differences_that_are_told_from_zero_are_said() -> None:
         "metric": {"name": "accuracy", "unit": "%"},
         "cells": [cell(2, 0.1, -0.2, 0.4), cell(4, 1.0, 0.5, 1.5), cell(8, -2.0, -3.0, -1.0)],
         "left_out": [],
-        "failures": {},
     }
     assert report.words(record) == [
-        "worse than with the original's heads, told from zero: 8 × 2, 1 layer -2.00 [-3.00, -1.00]",
-        "better than with the original's heads, told from zero: 4 × 4, 1 layer +1.00 [+0.50, +1.50]",
+        "worse than with the original's heads, told from zero: heads 8 (8 × 2): -2.00 [-3.00, -1.00]",
+        "better than with the original's heads, told from zero: heads 4 (4 × 4): +1.00 [+0.50, +1.50]",
     ]
 
 
@@ -235,9 +303,13 @@ def test_the_command(tmp_path: Path) -> None:
     shown = run("sweep", "farthest", *vary, "--steps", "3", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path))
     assert shown.returncode == 0, shown.stderr
     assert "farthest: error ± 95 % interval over 1 seed" in shown.stdout
-    assert "Without training, the origin scores 1.000." in shown.stdout
+    assert "Without training, the error is 1.000 for the origin, 0.819 for the best multiple" in shown.stdout
     again = run("report", str(tmp_path), "--out", str(tmp_path / "again"))
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "again" / "sweep.md").read_text() == (tmp_path / "sweep.md").read_text()
-    wrong = run("sweep", "farthest", "--vary", "heads=x")
+    both = run("report", str(tmp_path), str(tmp_path / "again"), "--out", str(tmp_path / "both"))
+    assert both.returncode == 0, both.stderr
+    assert {file.name for file in (tmp_path / "both").iterdir()} == {"sweeps.png", "sweeps.svg"}
+    wrong = run("sweep", "farthest", "--vary", "heads=x", "--out", str(tmp_path / "wrong"))
     assert wrong.returncode == 2
+    assert "heads takes whole numbers from 1 on, got x" in wrong.stderr

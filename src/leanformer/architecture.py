@@ -18,6 +18,7 @@ shrinks).
 """
 
 REGIMES: Mapping[Keep, str] = MappingProxyType({"head_dim": "fixed", "width": "split"})
+KEEPS: Mapping[str, Keep] = MappingProxyType({regime: keep for keep, regime in REGIMES.items()})
 
 
 @dataclass(frozen=True, kw_only=True)

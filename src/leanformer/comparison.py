@@ -99,6 +99,10 @@ def _read_json(path: Path) -> Any:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
+class NothingFinished(ValueError):  # noqa: N818
+    """No run of a comparison has a result."""
+
+
 SETTLED = ("name", "task", "training", "budget", "start", "samples", "original", "lean")
 """What of a plan cannot change once it is begun, beside the arms that it has."""
 
@@ -225,7 +229,7 @@ def _plan(recipe: Recipe, seeds: tuple[int, ...], budget: Budget, out: Path, dat
         budget=budget,
         steps=steps,
         source=data.source,
-        circumstances=circumstances(),
+        circumstances=there["circumstances"] if there else circumstances(),
         tokens=data.tokens,
         samples=data.size,
     )
@@ -293,7 +297,7 @@ def summarise(out: Path) -> dict[str, Any]:
     results = {arm: _results(out, arm, plan["seeds"]) for arm in plan["arms"]}
     metric = next((result["metric"] for runs in results.values() for result in runs.values()), None)
     if metric is None:
-        raise ValueError(
+        raise NothingFinished(
             f"no run in {out} is finished yet" + "".join(f"; {text}" for text in (failures or {}).values())
         )
     baselines = next(result.get("baselines", {}) for runs in results.values() for result in runs.values())

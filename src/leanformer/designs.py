@@ -53,7 +53,11 @@ class Candidate:
 
     @property
     def warned(self) -> bool:
-        return any(guard.level == "warn" for guard in self.guards)
+        return any(guard.level != "note" for guard in self.guards)
+
+    @property
+    def refused(self) -> bool:
+        return any(guard.level == "refuse" for guard in self.guards)
 
     def dominates(self, other: Candidate) -> bool:
         """No worse in parameters, memory, predicted κ and depth, and better in one."""
@@ -190,6 +194,8 @@ class Plan:
     setting: Setting
     peak_bytes: int
     """Traced peak memory of the recommended design."""
+    refused: tuple[Candidate, ...] = ()
+    """Designs within the limits that a guard keeps out."""
 
     def words(self) -> list[str]:
         """The plan in plain words."""
@@ -211,7 +217,11 @@ class Plan:
             f"A Gaussian attention block would have κ = {now.gaussian:.2f} (was {was.gaussian:.2f}); real attention is "
             "far above both, so take it as a direction, and train the shallow control beside it.",
         ]
-        return lines + [f"{guard.level}: {guard}" for guard in now.guards]
+        lines += [f"{guard.level}: {guard}" for guard in now.guards]
+        if self.refused:
+            shown = next(guard for guard in self.refused[0].guards if guard.level == "refuse")
+            lines.append(f"{len(self.refused)} designs are left out, --force shows them. The first: {shown}")
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -222,6 +232,7 @@ class Plan:
             "recommended_peak_bytes": self.peak_bytes,
             "front": [candidate.to_dict() for candidate in self.front],
             "considered": len(self.found),
+            "refused": len(self.refused),
             "words": self.words(),
             "points": [[c.cost.params.total, c.cost.memory_bytes, c.warned] for c in self.found],
             **circumstances(),
@@ -239,6 +250,7 @@ def design(
     regimes: Sequence[Keep] = ("head_dim", "width"),
     head_dims: Sequence[int] = (),
     setting: Setting | None = None,
+    force: bool = False,
 ) -> Plan:
     """Leaner candidates for a model within limits, the front of those that none dominates, and a recommendation.
 
@@ -251,6 +263,7 @@ def design(
         regimes: "head_dim" (fixed), "width" (split), or both.
         head_dims: other sizes of head to try in the first of them.
         setting: batch, precision, kind of attention, checkpointing and optimizer that memory is counted for.
+        force: whether to show designs that a guard refuses: heads of a size at which accuracy was measured to fall.
     """
     base = name if isinstance(name, Architecture) else zoo.architecture_of(name)
     setting = setting or Setting()
@@ -269,6 +282,11 @@ def design(
             f"no design within these limits: the smallest considered has {size}, {memory}, {macs} and "
             f"{least.architecture.depth} layers; raise --params, --fit or --macs, or widen --depth"
         )
+    refused = tuple(candidate for candidate in allowed if candidate.refused and not force)
+    allowed = [candidate for candidate in allowed if force or not candidate.refused]
+    if not allowed:
+        shown = next(guard for guard in refused[0].guards if guard.level == "refuse")
+        raise ValueError(f"every design within these limits is refused: {shown}; --force shows them all the same")
     chosen = max(allowed, key=lambda candidate: _preference(base, candidate))
     return Plan(
         original=original,
@@ -277,6 +295,7 @@ def design(
         recommended=chosen,
         setting=setting,
         peak_bytes=peak_memory(chosen.architecture, setting),
+        refused=refused,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from leanformer import theory
 from leanformer.architecture import REGIMES, Keep, Stage
 
-Level = Literal["note", "warn"]
+Level = Literal["note", "warn", "refuse"]
 
 SMALL_HEAD, TINY_HEAD = 32, 16
 """head_dim below which a head's rank is noted, and warned of. Until measured levels exist these are conventions: common

@@ -19,15 +19,16 @@ FUSED = {"qkv": 3, "qk": 2, "c_attn": 3}
 APART = (("q_proj", "k_proj"), ("query", "key"), ("q_lin", "k_lin"), ("q", "k"))
 """Names of a layer for queries and one for keys."""
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head")
-OTHER_SCORES = ("xca", "channel")
-"""Attentions that compare channels, not tokens: W_Q W_Kᵀ is not what their scores are made of."""
+OTHER_SCORES = ("xca", "channel", "covariance", "factor")
+"""Attentions that compare channels, not tokens, or none at all: W_Q W_Kᵀ is not what their scores are made of."""
 
 
 @torch.no_grad()
 def query_key_ranks(model: nn.Module) -> list[dict[str, Any]]:
     """For every attention that has queries and keys: the effective and the stable rank of W_Q W_Kᵀ, head by head.
 
-    Rotary positions, which turn queries and keys, change neither number at equal positions.
+    Rotary positions, which turn queries and keys, change neither number at equal positions. Norms of queries and keys
+    (Qwen3's) are not in it.
     """
     found = []
     for name, module in unwrap(model).named_modules():
@@ -81,9 +82,15 @@ def _of_multihead(module: nn.MultiheadAttention) -> Pair:
 
 
 def _fused(module: nn.Module) -> Pair | None:
+    if getattr(module, "head_first", False) or getattr(module, "is_cross_attention", False):
+        return None  # rows in another order
+    projection = getattr(module, "proj", None)
+    values = projection.in_features if isinstance(projection, nn.Linear) else None
     for name, parts in FUSED.items():
         weight = _weight(getattr(module, name, None))
-        if weight is not None and len(weight) % parts == 0:
+        if weight is None or len(weight) % parts:
+            continue
+        if name != "qkv" or values in (None, len(weight) // parts):  # else values are of another size than queries
             query, key = weight.chunk(parts)[:2]
             return query, key
     return None

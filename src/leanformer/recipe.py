@@ -6,15 +6,18 @@ The four arms are a 2 × 2 of depth and of what a layer is (heads, head_dim, MLP
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from leanformer.architecture import Architecture
+from leanformer.architecture import KEEPS, Architecture
 from leanformer.runs import Training
 from leanformer.tasks.base import Task
 
 ARMS = ("original", "lean", "shallow", "wide")
+SIZES = ("depth", "heads", "head_dim", "mlp_dim", "width", "groups", "regime")
+"""What a grid can vary of a design; groups are of heads that fill the width."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,26 @@ class Grid:
     """Values of each size or setting; drawn along the first, a line for each value of the second, then panels."""
     equal_params: bool = False
     """Whether MLPs make up for what heads cost, so that all designs of one depth are of one size."""
+
+    def __post_init__(self) -> None:
+        names = [name for joined in self.axes for name in joined.split("+")]
+        for name in names:
+            if name not in SIZES and not re.fullmatch(r"(task|training)\.\w+", name):
+                raise ValueError(
+                    f'there is no axis "{name}"; there are {", ".join(SIZES)}, task.NAME and training.NAME'
+                )
+        for joined, values in self.axes.items():
+            if not values or len(set(map(str, values))) < len(values):
+                raise ValueError(f"the axis {joined} needs values, each once, got {list(values)}")
+            numbers = [name for name in joined.split("+") if name in SIZES and name != "regime"]
+            if numbers and not all(isinstance(value, int) and value > 0 for value in values):
+                raise ValueError(f"{joined} takes whole numbers from 1 on, got {', '.join(map(str, values))}")
+        if not KEEPS.keys() >= set(self.axes.get("regime", ())):
+            raise ValueError(f"regime takes fixed and split, got {', '.join(map(str, self.axes['regime']))}")
+        if "regime" in names and "heads" not in names:
+            raise ValueError("regime says what stays when heads change: vary heads too")
+        if "mlp_dim" in names and self.equal_params:
+            raise ValueError("mlp_dim cannot be varied at equal parameters, which decide it")
 
 
 @dataclass(frozen=True, kw_only=True)

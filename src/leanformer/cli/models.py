@@ -100,8 +100,8 @@ def measure(
     choice: dict[str, Any] = dict(images=images, text=text, random=random, batch=batch, tokens=tokens, seed=seed)
     folder = out or Path("runs") / f"measure-{Path(model).name}"
     if rank:
-        if heads or projections is not None or images is not None or text is not None or random:
-            raise ValueError("--rank reads the weights alone: it takes no --heads, --projections and no inputs")
+        if heads or depth or tokens or projections is not None or images is not None or text is not None or random:
+            raise ValueError("--rank reads the weights alone: it takes no --heads, --depth, --projections or inputs")
         with working(f"reading {model}"):
             record = measure_ranks(model, checkpoint, seed)
         show(record, measurement.ranks, figures.rank_by_layer, folder / "rank_by_layer", as_json)
@@ -168,6 +168,7 @@ def design(
     device: Annotated[str, typer.Option(help="Its accelerator: a100, h100, v100, a6000, rtx4090, l4, t4.")] = "a100",
     devices: Annotated[int, typer.Option(min=1, help="How many of them.")] = 8,
     utilisation: Annotated[float, typer.Option(help="Share of their peak that training reaches.")] = 0.35,
+    force: Annotated[bool, typer.Option("--force", help="Show designs too that the rank guard refuses.")] = False,
     emit: Annotated[str, typer.Option(help="Print only the recommended design, as timm, hf or yaml.")] = "",
     out: Out = None,
     as_json: AsJson = False,
@@ -177,6 +178,7 @@ def design(
     Costs are exact and need no GPU. A run of ImageNet for 300 epochs is `--samples 384M`.
     """
     from leanformer import designs, zoo
+    from leanformer.architecture import KEEPS
     from leanformer.cost import Setting, formula
     from leanformer.report import design as report
     from leanformer.report.figures import pareto
@@ -205,7 +207,7 @@ def design(
             macs=designs.scaled(macs, whole.forward_macs / batch, "--macs") if macs else None,
             depth=(min(numbers("--depth", depth)), max(numbers("--depth", depth))) if depth else None,
         )
-        regimes: Any = {"fixed": ["head_dim"], "split": ["width"], "both": ["head_dim", "width"]}[regime]
+        regimes = list(KEEPS.values()) if regime == "both" else [KEEPS[regime]]
         open_ended = limits == designs.Limits()
         plan = designs.design(
             base,
@@ -213,6 +215,7 @@ def design(
             regimes=regimes,
             head_dims=numbers("--head-dim", head_dim) if head_dim else (),
             setting=setting,
+            force=force,
         )
     if emit:
         print(designs.emit(plan.recommended, emit), end="")

@@ -108,8 +108,9 @@ def sweep(
 
     `--vary` names depth, heads, head_dim, mlp_dim, width, groups (of heads that fill the width), regime (fixed keeps
     head_dim, split keeps the width), or any setting; the first is drawn along, the second gives lines, others panels.
-    Without it, the recipe's own grid is run: `sweep farthest` is Figure 1 of "Quality over Quantity", `sweep
-    fashion-mnist` and `sweep tinystories` set heads that keep their size against heads that split the width.
+    Without it, the recipe's own grid is run: `sweep farthest` is Figure 1 of "Quality over Quantity" at a quarter of
+    its dimension (`sweep farthest-paper` at its own), `sweep fashion-mnist` and `sweep tinystories` set heads that
+    keep their size against heads that split the width.
 
     The same command goes on where it was stopped; more values or seeds add to what is there.
     """
@@ -209,27 +210,34 @@ def train(
 
 @app.command()
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of a comparison, or its comparison.json.", exists=False)],
-    out: Annotated[Path | None, typer.Option(help="Folder for the pages [default: the comparison's].")] = None,
+    runs: Annotated[list[Path], typer.Argument(help="The folder of a comparison or of a sweep, or its record.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the pages [default: the first's own].")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw a comparison's report again: report.html, report.md and figures as PNG, SVG and PDF; or a sweep's.
 
     Of a folder with runs, the record is made anew, with whatever has finished since; a record alone is enough too.
+    Several sweeps are drawn side by side, in one figure.
     """
     from leanformer import sweeping
     from leanformer.comparison import read_record, write_record
+    from leanformer.report import figures, sweep
 
-    if (run / "sweep.json").is_file() or run.name == "sweep.json":
+    run = runs[0]
+    folder = out or (run if run.is_dir() else run.parent)
+    if len(runs) > 1:
+        if as_json:
+            raise ValueError("--json is for one folder: several are drawn side by side")
+        files = figures.save(sweep.side_by_side([sweeping.read_record(path) for path in runs]), folder / "sweeps")
+        messages.print(f"written: {', '.join(map(str, files))}", style="dim", highlight=False, soft_wrap=True)
+    elif sweeping.is_sweep(run):
         swept = sweeping.read_record(run)
-        folder = out or (run if run.is_dir() else run.parent)
         sweeping.write_record(swept, folder)
         _show_sweep(swept, folder, as_json)
-        return
-    record = read_record(run)
-    folder = out or (run if run.is_dir() else run.parent)
-    write_record(record, folder)
-    _show_comparison(record, folder, as_json)
+    else:
+        record = read_record(run)
+        write_record(record, folder)
+        _show_comparison(record, folder, as_json)
 
 
 @app.command()
@@ -343,7 +351,7 @@ def _show_sweep(record: Mapping[str, Any], folder: Path, as_json: bool) -> None:
     messages.print(
         f"written: {folder}/sweep.json, {', '.join(file.name for file in files)}", style="dim", highlight=False
     )
-    if record["failures"]:
+    if any(cell["diverged"] for cell in record["cells"]):
         raise typer.Exit(1)
 
 

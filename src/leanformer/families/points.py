@@ -56,15 +56,16 @@ class UnitNorm(nn.Module):
 class PointsBlock(GradientCheckpointingLayer):
     def __init__(self, config: PointsConfig, stage: Stage, layer_idx: int) -> None:
         super().__init__()
-        self.attn = SelfAttention(config, stage, layer_idx, causal=False, bias=True, qkv_bias=True)
+        self.attn = SelfAttention(config, stage, layer_idx, causal=False, bias=False, qkv_bias=True)
         self.groups = max(1.0, stage.inner_width / stage.width)
+        self.bias = nn.Parameter(torch.zeros(stage.width))  # the mean of what would be one of each group
         self.mlp = nn.Sequential(
             nn.Linear(stage.width, stage.mlp_dim), nn.ReLU(), nn.Linear(stage.mlp_dim, stage.width)
         )
         self.norm1, self.norm2 = (UnitNorm() if config.norm == "unit" else nn.LayerNorm(stage.width) for _ in range(2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.norm1(x + self.attn(x) / self.groups)
+        x = self.norm1(x + self.attn(x) / self.groups + self.bias)
         return self.norm2(x + self.mlp(x))
 
     def bounds(self) -> list[tuple[nn.Linear, float]]:
@@ -95,10 +96,13 @@ class PointsModel(PreTrainedModel):
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        """As PyTorch's encoder draws, every group of heads for itself."""
+        """As PyTorch's encoder layer draws, every group of heads and every layer for itself."""
         attention = {linear: bound for block in self.blocks for linear, bound in cast(PointsBlock, block).bounds()}
         if isinstance(module, nn.Linear) and module in attention:
             nn.init.uniform_(module.weight, -attention[module], attention[module])
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, PointsBlock):
             nn.init.zeros_(module.bias)
         elif isinstance(module, (nn.Linear, nn.LayerNorm)):
             module.reset_parameters()

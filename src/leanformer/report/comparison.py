@@ -102,5 +102,5 @@ def words(record: Record) -> list[str]:
 
 def trivial(record: Record) -> list[str]:
     """What answers score that need no training."""
-    found = [f"{name} {value:.3f}" for name, value in record.get("baselines", {}).items()]
-    return [f"trivial answers have an {record['metric']['name']} of: {', '.join(found)}"] if found else []
+    found = [f"{value:.3f} for {name}" for name, value in record.get("baselines", {}).items()]
+    return [f"without training, the {record['metric']['name']} is {', '.join(found)}"] if found else []

@@ -10,6 +10,8 @@ from leanformer.report.measurement import figure
 
 Record = Mapping[str, Any]
 
+SHADES = {"note": "yellow", "warn": "red", "refuse": "bold red"}
+
 
 def table(record: Record, limit: int = 12) -> Table:
     """Original, recommendation, and the candidates that no other dominates, deepest first."""
@@ -37,14 +39,14 @@ def table(record: Record, limit: int = 12) -> Table:
             f"{row['forward_macs'] / batch / 1e9:.2f}",
             figure(row["gaussian_kappa"]),
             row["regime"] if mark != "original" else "",
-            ", ".join(f"[{'red' if g['level'] == 'warn' else 'yellow'}]{g['name']}[/]" for g in row["guards"]),
+            ", ".join(f"[{SHADES[g['level']]}]{g['name']}[/]" for g in row["guards"]),
             style=style,
         )
 
     add("original", record["original"])
     add("try first", record["recommended"], style="bold")
     rest = [row for row in record["front"] if row["architecture"] != record["recommended"]["architecture"]]
-    rest.sort(key=lambda row: (any(g["level"] == "warn" for g in row["guards"]), row["regime"] != "fixed"))
+    rest.sort(key=lambda row: (any(g["level"] != "note" for g in row["guards"]), row["regime"] != "fixed"))
     picked: dict[tuple[int, str], Record] = {}
     for row in rest:  # one for each depth and regime, so that the choice can be seen
         depth = sum(stage["depth"] for stage in row["architecture"]["stages"])

@@ -55,6 +55,7 @@ class RunsProgress:
         if self.whole is not None:
             self.bars.remove_task(self.whole)
         self.done.clear()
+        self.first.clear()
         total = sum(steps[arm] for arm, _ in runs)
         self.whole = self.bars.add_task("all runs", total=total, note=f"{len(runs)} runs")
 

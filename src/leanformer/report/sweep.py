@@ -21,10 +21,15 @@ Record = Mapping[str, Any]
 COLOURS = (FIXED, SPLIT, THEORY, SIMULATION, "#b5838d", "#6b705c", "#e9a23b", INK)
 
 
-def columns(record: Record) -> list[str]:
+def measure(record: Record) -> str:
+    """The metric with its unit."""
     metric = record["metric"]
-    named = f"{metric['name']}, {metric['unit']}" if metric["unit"] else metric["name"]
-    return [*_varied(record), "layers", "heads", "MLP", "params", named, "against the original's heads", "rank", "κ"]
+    return f"{metric['name']}, {metric['unit']}" if metric["unit"] else metric["name"]
+
+
+def columns(record: Record) -> list[str]:
+    paired = ["against the original's heads"] if any(cell["difference"] for cell in record["cells"]) else []
+    return [*_varied(record), "layers", "heads × size", "MLP", "params", measure(record), *paired, "rank", "κ"]
 
 
 def rows(record: Record) -> list[tuple[str, ...]]:
@@ -34,6 +39,7 @@ def rows(record: Record) -> list[tuple[str, ...]]:
 
 def _row(cell: Record, record: Record) -> tuple[str, ...]:
     (stage,) = cell["architecture"]["stages"]
+    paired = any(other["difference"] for other in record["cells"])
     return (
         *(str(cell["values"][name]) for name in _varied(record)),
         str(stage["depth"]),
@@ -41,7 +47,7 @@ def _row(cell: Record, record: Record) -> tuple[str, ...]:
         str(stage["mlp_dim"]),
         count(cell["params"]),
         score(cell["score"], record["metric"]),
-        _signed(cell["difference"], record["metric"]),
+        *([_signed(cell["difference"], record["metric"])] if paired else []),
         "–" if cell["effective_rank"] is None else f"{cell['effective_rank']:.1f}",
         "–" if cell["kappa"] is None else figure(cell["kappa"]),
     )
@@ -63,8 +69,7 @@ def _signed(difference: Record | None, metric: Record) -> str:
 
 
 def table(record: Record) -> Table:
-    seeds = len(record["seeds"])
-    title = f"{record['name']}: {record['metric']['name']} ± 95 % interval over {seeds} seed{'s' * (seeds > 1)}"
+    title = f"{record['name']}: {record['metric']['name']} ± 95 % interval over {_seeds(record)}"
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     for name in columns(record):
         shown.add_column(name, justify="right")
@@ -73,40 +78,49 @@ def table(record: Record) -> Table:
     return shown
 
 
+def _seeds(record: Record) -> str:
+    numbers = [len(cell["scores"]) for cell in record["cells"]]
+    least, most = min(numbers), max(numbers)
+    return f"{most} seed{'s' * (most > 1)}" if least == most else f"{least} to {most} seeds"
+
+
 def words(record: Record) -> list[str]:
     """What the grid shows, and what is not in it."""
     said = []
-    told = [cell for cell in record["cells"] if _told(cell["difference"])]
-    worse = [cell for cell in told if cell["difference"]["mean"] < 0]
-    better = [cell for cell in told if cell["difference"]["mean"] > 0]
-    for word, cells in (("worse", worse), ("better", better)):
-        if cells:
-            listed = "; ".join(f"{_sizes(cell)} {_signed(cell['difference'], record['metric'])}" for cell in cells)
+    judged = [cell for cell in record["cells"] if cell["difference"]]
+    for word, sign in (("worse", -1), ("better", 1)):
+        told = [cell for cell in judged if cell["difference"]["told"] and sign * cell["difference"]["mean"] > 0]
+        if told:
+            listed = "; ".join(
+                f"{_cell(cell, record)}: {_signed(cell['difference'], record['metric'])}" for cell in told
+            )
             said.append(f"{word} than with the original's heads, told from zero: {listed}")
-    if not told and any(cell["difference"] for cell in record["cells"]):
+    if judged and max(cell["difference"]["seeds"] for cell in judged) < 3:
+        said.append("fewer than three seeds tell no number of heads from another")
+    elif judged and not said:
         said.append("no number of heads is told from the original's")
-    for name, value in _baselines(record).items():
-        said.append(f"without training, {name} scores {value}")
+    if baselines := _baselines(record):
+        said.append(f"without training, the {record['metric']['name']} is {', '.join(baselines)}")
     said += [f"left out: {_values(skipped['values'])}: {skipped['why']}" for skipped in record["left_out"]]
-    return said + [f"did not finish: {text}" for text in record["failures"].values()]
+    return said + [
+        f"did not finish: {_values(cell['values'])}: {t}" for cell in record["cells"] for t in cell["diverged"]
+    ]
 
 
-def _told(difference: Record | None) -> bool:
-    return bool(difference and difference["t"] and (difference["t"]["low"] > 0 or difference["t"]["high"] < 0))
-
-
-def _baselines(record: Record) -> dict[str, str]:
+def _baselines(record: Record) -> list[str]:
     """Of trivial answers, over all data of the sweep."""
-    found: dict[str, list[float]] = {}
+    found: dict[str, set[str]] = {}
     for cell in record["cells"]:
         for name, value in cell["baselines"].items():
-            found.setdefault(name, []).append(value)
-    return {name: f"{min(values):.3f}" for name, values in found.items()}
+            found.setdefault(name, set()).add(f"{value:.3f}")
+    return [f"{' to '.join(sorted({min(v), max(v)}))} for {name}" for name, v in found.items()]
 
 
-def _sizes(cell: Record) -> str:
+def _cell(cell: Record, record: Record) -> str:
+    """A cell by what was varied and the size of its heads."""
     (stage,) = cell["architecture"]["stages"]
-    return f"{stage['heads']} × {stage['head_dim']}, {stage['depth']} layer{'s' * (stage['depth'] > 1)}"
+    varied = _values({name: cell["values"][name] for name in _varied(record)})
+    return f"{varied} ({stage['heads']} × {stage['head_dim']})"
 
 
 def _values(values: Record) -> str:
@@ -115,51 +129,81 @@ def _values(values: Record) -> str:
 
 def lines(record: Record) -> Figure:
     """The score along the first axis: a line with 95 % intervals for each value of the second, a panel for the rest."""
-    first, second, *rest = [*_varied(record), "", ""][: max(2, len(_varied(record)))]
+    first, second, *rest = _axes(record)
     panels = [dict(zip(rest, chosen, strict=True)) for chosen in product(*(record["axes"][name] for name in rest))]
     with mpl.rc_context(STYLE):
         drawn = Figure(figsize=(max(6.4, 4.2 * len(panels)), 3.8), dpi=160, layout="constrained")
         grid = drawn.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, fixed in zip(grid, panels, strict=True):
             _panel(axes, record, first, second, fixed)
-        grid[0].set_ylabel(columns(record)[-4])
-        grid[0].legend(title=_axis(second) or None)
+        grid[0].set_ylabel(measure(record))
+        if second:
+            grid[0].legend(title=_axis(second))
     return drawn
 
 
+def side_by_side(records: Sequence[Record]) -> Figure:
+    """Several sweeps in one picture, a panel each, turned so that up is better."""
+    with mpl.rc_context(STYLE):
+        drawn = Figure(figsize=(4.4 * len(records), 3.8), dpi=160, layout="constrained")
+        for axes, record in zip(drawn.subplots(1, len(records), squeeze=False)[0], records, strict=True):
+            first, second, *rest = _axes(record)
+            fixed = {name: record["axes"][name][0] for name in rest}
+            _panel(axes, record, first, second, fixed)
+            better = "more" if record["metric"]["higher_is_better"] else "less"
+            axes.set_ylabel(f"{measure(record)} ({better} is better)")
+            axes.set_title(", ".join(filter(None, [record["name"], _values(fixed)])))
+            if not record["metric"]["higher_is_better"]:
+                axes.invert_yaxis()
+            if second:
+                axes.legend(title=_axis(second))
+    return drawn
+
+
+def _axes(record: Record) -> list[str]:
+    """The axes of the figure: along which, a line for each of which (or none), and panels."""
+    varied = _varied(record)
+    return varied if len(varied) > 1 else [*varied, ""]
+
+
 def _panel(axes: Axes, record: Record, first: str, second: str, fixed: Record) -> None:
-    inside = [cell for cell in record["cells"] if all(cell["values"][name] == fixed[name] for name in fixed)]
-    for place, value in enumerate(record["axes"][second] if second else [None]):
-        cells = [cell for cell in inside if (value is None or cell["values"][second] == value) and cell["score"]]
-        shade = COLOURS[place % len(COLOURS)]
+    inside = [
+        cell for cell in record["cells"] if cell["score"] and all(cell["values"][name] == fixed[name] for name in fixed)
+    ]
+    values = [value for value in record["axes"][first] if any(cell["values"][first] == value for cell in inside)]
+    numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 for value in values)
+    if numeric:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_minor_locator(NullLocator())
+    places = {value: value if numeric else place for place, value in enumerate(values)}
+    for number, line in enumerate(record["axes"][second] if second else [None]):
+        cells = [cell for cell in inside if line is None or cell["values"][second] == line]
+        shade = COLOURS[number % len(COLOURS)]
         for cell in cells:
             seeds = list(cell["scores"].values())
-            axes.plot([cell["values"][first]] * len(seeds), seeds, ".", color=shade, ms=4, alpha=0.35)
+            axes.plot([places[cell["values"][first]]] * len(seeds), seeds, ".", color=shade, ms=4, alpha=0.35)
         axes.errorbar(
-            [cell["values"][first] for cell in cells],
+            [places[cell["values"][first]] for cell in cells],
             [cell["score"]["mean"] for cell in cells],
             [_half(cell) for cell in cells],
             fmt="o-",
             color=shade,
             ms=5,
             capsize=3,
-            label="" if value is None else str(value),
+            label="" if line is None else str(line),
         )
-    places = list(record["axes"][first])
-    if all(isinstance(place, (int, float)) for place in places):
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks(places, [_tick(record, first, place, inside) for place in places])
-    for name, value in (inside[0]["baselines"] if inside else {}).items():
+    ticks = {value: _tick(first, value, inside) for value in values}
+    axes.set_xticks(list(places.values()), list(ticks.values()))
+    trivial = inside[0]["baselines"] if inside else {}
+    for name, value in trivial.items() if all(cell["baselines"] == trivial for cell in inside) else ():
         axes.axhline(value, color=GREY, lw=1, ls=":")
         axes.annotate(name, (0.02, value), xycoords=("axes fraction", "data"), va="bottom", fontsize=7, color=GREY)
-    sized = first == "heads" and all(" × " in label.get_text() for label in axes.get_xticklabels())
+    sized = first == "heads" and all(" × " in text for text in ticks.values())
     axes.set_xlabel("heads × head_dim" if sized else _axis(first))
-    title = _values(fixed) or f"{record['name']}, {record['metric']['name']} ± 95 % over {len(record['seeds'])} seeds"
-    axes.set_title(title)
+    axes.set_title(_values(fixed) or f"{record['name']}: {record['metric']['name']}, 95 % over {_seeds(record)}")
 
 
-def _tick(record: Record, first: str, place: Any, cells: Sequence[Record]) -> str:
+def _tick(first: str, place: Any, cells: Sequence[Record]) -> str:
     """Heads are named with their size where that is the same for all."""
     sizes = {cell["architecture"]["stages"][0]["head_dim"] for cell in cells if cell["values"][first] == place}
     return f"{place} × {sizes.pop()}" if first == "heads" and len(sizes) == 1 else str(place)

@@ -36,17 +36,12 @@ def _antipodal(draw: np.random.Generator, samples: int, points: int, dim: int) -
     return np.concatenate([half, -half], axis=1)
 
 
-def _orthogonal(draw: np.random.Generator, samples: int, points: int, dim: int) -> np.ndarray:
-    return np.linalg.qr(draw.standard_normal((samples, dim, points), dtype=np.float32))[0].swapaxes(1, 2)
-
-
 DISTRIBUTIONS: dict[str, Callable[..., np.ndarray]] = {
     "sphere": _sphere,
     "gaussian": _gaussian,
     "antipodal": _antipodal,
-    "orthogonal": _orthogonal,
 }
-"""Independent on the unit sphere; Gaussian, of mean square length 1; in opposite pairs; at right angles."""
+"""Independent on the unit sphere; Gaussian, of mean square length 1; in opposite pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +55,7 @@ class Farthest(Task):
     points: int = 16
     """Points of a sample, N."""
     distribution: str = "sphere"
-    """sphere, gaussian, antipodal or orthogonal."""
+    """sphere, gaussian or antipodal."""
     target: str = "farthest"
     """farthest, or nearest (itself excepted): the smallest or largest inner product."""
     held_out: int = 2048
@@ -72,10 +67,9 @@ class Farthest(Task):
         if self.target not in ("farthest", "nearest"):
             raise ValueError(f"target must be farthest or nearest, got {self.target!r}")
         for name, least in (("dim", 1), ("points", 2), ("held_out", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
-        if self.distribution == "orthogonal" and self.points > self.dim:
-            raise ValueError(f"no {self.points} points are at right angles in {self.dim} dimensions")
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
         if self.distribution == "antipodal" and self.points % 2:
             raise ValueError(f"opposite pairs need an even number of points, got {self.points}")
 
@@ -160,5 +154,5 @@ def baselines(points: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
     multiple = (points * wanted).sum() / (points**2).sum()
     return {
         "the origin": float((wanted**2).sum(-1).mean()),
-        f"{multiple:.2f} x".replace("-", "−"): float(((wanted - multiple * points) ** 2).sum(-1).mean()),
+        "the best multiple of the point itself": float(((wanted - multiple * points) ** 2).sum(-1).mean()),
     }
