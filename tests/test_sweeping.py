@@ -89,7 +89,7 @@ def test_every_recipes_grid_can_be_built(name: str) -> None:
     chosen = recipes.recipe(name)
     assert chosen.grid is not None
     found, _ = cells(chosen, chosen.grid)
-    assert len(found) >= 2 * len(next(iter(chosen.grid.axes.values()))) - 2
+    assert len(found) > len(next(iter(chosen.grid.axes.values())))
     text = recipes.function(name).__doc__ or ""
     assert f"leanformer sweep {name}" in text
 
