@@ -10,11 +10,10 @@ import yaml
 from test_cli import run
 
 import leanformer as lf
-from leanformer import designs, theory
+from leanformer import designs
 from leanformer.architecture import Architecture, Stage
 from leanformer.cost import Setting, formula, peak_memory
 from leanformer.designs import Limits, candidates, design, emit, front, run_cost, scaled
-from leanformer.guards import guards
 
 VIT_B = Stage(width=768, depth=12, heads=12, head_dim=64, mlp_dim=3072)
 
@@ -94,46 +93,6 @@ def test_candidates_change_what_they_may() -> None:
         assert architecture.depth <= 12
         assert stage.mlp_dim <= 3072
         assert (stage.head_dim == 64) if keep == "head_dim" else (stage.inner_width == 768 and stage.heads > 12)
-
-
-# Guards
-
-
-def names(found: list) -> dict[str, str]:
-    return {guard.name: guard.level for guard in found}
-
-
-def test_the_papers_own_language_models_are_split() -> None:
-    for name in ("tinystories-gpt2", "crammed-bert"):
-        original = lf.architecture_of(name).stages[0]
-        lean = lf.architecture_of(f"lean-{name}").stages[0]
-        found = guards(original, lean, 128, "width")
-        assert names(found)["no predicted gain"] == "warn"
-        assert "split leaves h·d at" in str(found[-1])
-
-
-def test_the_rank_guard_shows_the_head_dim_it_ends_with() -> None:
-    found = guards(VIT_B, VIT_B.with_heads(96, "width"), 197, "width")
-    assert names(found)["rank"] == "warn"
-    assert "heads of 8 have 1 % of the rank of width 768, over 197 tokens" in str(found[0])
-    assert "keep head_dim instead of the width" in str(found[0])
-    assert names(guards(VIT_B, VIT_B.with_heads(32, "width"), 197, "width"))["rank"] == "note"
-    assert "rank" not in names(guards(VIT_B, VIT_B.with_heads(16), 197, "head_dim"))
-
-
-def test_the_cliff_guard_names_heads_that_are_clear() -> None:
-    found = guards(VIT_B, VIT_B.with_heads(3), 197, "head_dim")
-    assert names(found) == {"cliff": "warn"}
-    assert "h·d = 192 is near the 197 tokens" in str(found[0])
-    assert "or more heads of 64 are clear of it" in found[0].remedy
-    assert not guards(VIT_B, VIT_B.with_heads(theory.safe_heads(197, 64)), 197, "head_dim")
-
-
-def test_the_hardware_guard() -> None:
-    odd = Stage(width=512, depth=4, heads=12, head_dim=42, mlp_dim=2048)
-    assert "use head_dim 40 or 48" in str(guards(odd, odd, 64, "head_dim")[0])
-    wide = Stage(width=768, depth=4, heads=2, head_dim=384, mlp_dim=2048)
-    assert names(guards(wide, wide, 64, "head_dim")) == {"hardware": "note"}
 
 
 # What is emitted

@@ -4,6 +4,7 @@ May import architecture and theory.
 """
 
 from dataclasses import dataclass
+from math import log2
 from typing import Literal
 
 from leanformer import theory
@@ -11,10 +12,63 @@ from leanformer.architecture import REGIMES, Keep, Stage
 
 Level = Literal["note", "warn", "refuse"]
 
-SMALL_HEAD, TINY_HEAD = 32, 16
-"""head_dim below which a head's rank is noted, and warned of. Until measured levels exist these are conventions: common
-models use 64, and in "Quality over Quantity" (Fig. 1, one layer, width 64) heads of rank 32 already leave an error of
-0.31 to 0.69 where rank 64 leaves 0.002 to 0.015."""
+
+@dataclass(frozen=True)
+class Finding:
+    """What a sweep measured of heads that split the width: one size against the recipe's own, paired by seed."""
+
+    task: str
+    record: str
+    """Folder of the sweep in results/."""
+    width: int
+    usual: int
+    head_dim: int
+    difference: float
+    """Where more is better, in the score's unit; with its 95 % interval over seeds."""
+    low: float
+    high: float
+    unit: str
+    margin: float
+    """What difference would matter, as the recipe says."""
+
+    def __str__(self) -> str:
+        places = 2 if self.unit == "points" else 3
+        interval = f"[{self.low:+.{places}f}, {self.high:+.{places}f}]"
+        return (
+            f"{self.task}, width {self.width}: {self.difference:+.{places}f} {interval} {self.unit} with heads of "
+            f"{self.head_dim} instead of {self.usual}"
+        )
+
+
+VIT = ("Fashion-MNIST", "sweep-fashion-mnist", 64, 16)
+GPT = ("TinyStories", "sweep-tinystories", 128, 32)
+FINDINGS = (
+    Finding(*VIT, 8, 0.15, -0.17, 0.47, "points", 0.5),
+    Finding(*VIT, 4, 0.47, 0.08, 0.86, "points", 0.5),
+)
+"""docs/guards.md has the figures and how they were made; a test holds these equal to the records."""
+SAFE = max(finding.usual for finding in FINDINGS)
+"""No task was seen to lose with heads of this size or larger."""
+COUNTERPOINT = "a task that compares whole vectors fails at half the rank already"
+"""sweep-farthest: the part of the evidence that no margin is needed for."""
+
+
+def level(head_dim: int) -> Level:
+    """Refused where a task lost more than its margin at this size or a larger one, warned of where one lost at all."""
+    lost = [finding for finding in FINDINGS if finding.head_dim >= head_dim and finding.high < 0]
+    if any(finding.high < -finding.margin for finding in lost):
+        return "refuse"
+    return "warn" if lost else "note"
+
+
+def evidence(head_dim: int) -> str:
+    """The findings of every task at the size nearest to this one."""
+    nearest: dict[str, Finding] = {}
+    for finding in FINDINGS:
+        best = nearest.get(finding.task)
+        if best is None or abs(log2(finding.head_dim / head_dim)) < abs(log2(best.head_dim / head_dim)):
+            nearest[finding.task] = finding
+    return "; ".join(map(str, nearest.values()))
 
 
 @dataclass(frozen=True)
@@ -33,14 +87,15 @@ class Guard:
 def guards(original: Stage, stage: Stage, tokens: int, keep: Keep) -> list[Guard]:
     """Every concern about one stage of a design that started from `original`."""
     found = []
-    if stage.head_dim < SMALL_HEAD and stage.head_dim < min(stage.width, tokens):
+    if stage.head_dim < min(original.head_dim, stage.width, tokens, SAFE):
         share = 100 * stage.head_dim / stage.width
-        level: Level = "warn" if stage.head_dim < TINY_HEAD else "note"
         figure = (
-            f"heads of {stage.head_dim} have {share:.0f} % of the rank of width {stage.width}, over {tokens} tokens"
+            f"heads of {stage.head_dim} (was {original.head_dim}) have {share:.0f} % of the rank of width "
+            f"{stage.width}, over {tokens} tokens. Measured: {evidence(stage.head_dim)}; {COUNTERPOINT} "
+            "(docs/guards.md)"
         )
-        remedy = "keep head_dim instead of the width" if keep == "width" else f"use heads of {SMALL_HEAD} or more"
-        found.append(Guard("rank", level, figure, remedy))
+        remedy = "keep head_dim instead of the width" if keep == "width" else f"use heads of {original.head_dim}"
+        found.append(Guard("rank", level(stage.head_dim), figure, remedy))
     if theory.near_cliff(tokens, stage.inner_width):
         factor = theory.cliff_factor(tokens, stage.inner_width)
         figure = (
