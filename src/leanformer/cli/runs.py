@@ -96,6 +96,7 @@ def sweep(
     batch: Annotated[int | None, typer.Option(help="Samples of a step.")] = None,
     lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
     data: Annotated[str | None, typer.Option(help="Folder with the data [default: LEANFORMER_DATA].")] = None,
+    model: Annotated[str | None, typer.Option(help="Another original.")] = None,
     original: Annotated[str, typer.Option(help='Sizes of the original, as in "depth=8,heads=4".')] = "",
     settings: Annotated[
         list[str], typer.Option("--set", help='Any setting, as in "training.clip=0.5" or "task.shift=2".')
@@ -124,6 +125,7 @@ def sweep(
         chosen = adjusted(
             recipes.recipe(recipe),
             data=data,
+            model=model,
             original=original,
             settings=settings,
             training={"steps": steps, "batch": batch, "lr": lr},

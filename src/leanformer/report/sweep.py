@@ -143,18 +143,19 @@ def lines(record: Record) -> Figure:
 
 
 def side_by_side(records: Sequence[Record]) -> Figure:
-    """Several sweeps in one picture, a panel each, turned so that up is better."""
+    """Several sweeps in one picture, a panel each: differences to the original's heads by seed, where up is better."""
     with mpl.rc_context(STYLE):
         drawn = Figure(figsize=(4.4 * len(records), 3.8), dpi=160, layout="constrained")
         for axes, record in zip(drawn.subplots(1, len(records), squeeze=False)[0], records, strict=True):
             first, second, *rest = _axes(record)
             fixed = {name: record["axes"][name][0] for name in rest}
-            _panel(axes, record, first, second, fixed)
-            better = "more" if record["metric"]["higher_is_better"] else "less"
-            axes.set_ylabel(f"{measure(record)} ({better} is better)")
+            _panel(axes, record, first, second, fixed, differences=True)
+            axes.axhline(0, color=GREY, lw=1)
+            unit = record["metric"]["unit"].replace("%", "points")
+            axes.set_ylabel(
+                f"{record['metric']['name']} better than with the original's heads{f', {unit}' * bool(unit)}"
+            )
             axes.set_title(", ".join(filter(None, [record["name"], _values(fixed)])))
-            if not record["metric"]["higher_is_better"]:
-                axes.invert_yaxis()
             if second:
                 axes.legend(title=_axis(second))
     return drawn
@@ -166,7 +167,7 @@ def _axes(record: Record) -> list[str]:
     return varied if len(varied) > 1 else [*varied, ""]
 
 
-def _panel(axes: Axes, record: Record, first: str, second: str, fixed: Record) -> None:
+def _panel(axes: Axes, record: Record, first: str, second: str, fixed: Record, differences: bool = False) -> None:
     inside = [
         cell for cell in record["cells"] if cell["score"] and all(cell["values"][name] == fixed[name] for name in fixed)
     ]
@@ -179,13 +180,14 @@ def _panel(axes: Axes, record: Record, first: str, second: str, fixed: Record) -
     for number, line in enumerate(record["axes"][second] if second else [None]):
         cells = [cell for cell in inside if line is None or cell["values"][second] == line]
         shade = COLOURS[number % len(COLOURS)]
-        for cell in cells:
+        for cell in [] if differences else cells:
             seeds = list(cell["scores"].values())
             axes.plot([places[cell["values"][first]]] * len(seeds), seeds, ".", color=shade, ms=4, alpha=0.35)
+        drawn = [(cell["difference"] if differences else cell["score"]) or SAME for cell in cells]
         axes.errorbar(
             [places[cell["values"][first]] for cell in cells],
-            [cell["score"]["mean"] for cell in cells],
-            [_half(cell) for cell in cells],
+            [estimate["mean"] for estimate in drawn],
+            [_half(estimate) for estimate in drawn],
             fmt="o-",
             color=shade,
             ms=5,
@@ -193,14 +195,16 @@ def _panel(axes: Axes, record: Record, first: str, second: str, fixed: Record) -
             label="" if line is None else str(line),
         )
     ticks = {value: _tick(first, value, inside) for value in values}
-    axes.set_xticks(list(places.values()), list(ticks.values()))
+    sized = first == "heads" and all(" × " in text for text in ticks.values())
+    axes.set_xticks(list(places.values()), list(ticks.values()) if sized else list(map(str, values)))
+    axes.set_xlabel("heads × head_dim" if sized else _axis(first))
+    axes.set_title(_values(fixed) or f"{record['name']}: {record['metric']['name']}, 95 % over {_seeds(record)}")
+    if differences:
+        return
     trivial = inside[0]["baselines"] if inside else {}
     for name, value in trivial.items() if all(cell["baselines"] == trivial for cell in inside) else ():
         axes.axhline(value, color=GREY, lw=1, ls=":")
         axes.annotate(name, (0.02, value), xycoords=("axes fraction", "data"), va="bottom", fontsize=7, color=GREY)
-    sized = first == "heads" and all(" × " in text for text in ticks.values())
-    axes.set_xlabel("heads × head_dim" if sized else _axis(first))
-    axes.set_title(_values(fixed) or f"{record['name']}: {record['metric']['name']}, 95 % over {_seeds(record)}")
 
 
 def _tick(first: str, place: Any, cells: Sequence[Record]) -> str:
@@ -209,8 +213,12 @@ def _tick(first: str, place: Any, cells: Sequence[Record]) -> str:
     return f"{place} × {sizes.pop()}" if first == "heads" and len(sizes) == 1 else str(place)
 
 
-def _half(cell: Record) -> float:
-    interval = cell["score"]["t"]
+SAME: Record = {"mean": 0.0, "t": None}
+"""The difference of the original's heads to themselves."""
+
+
+def _half(estimate: Record) -> float:
+    interval = estimate["t"]
     return (interval["high"] - interval["low"]) / 2 if interval else 0.0
 
 
