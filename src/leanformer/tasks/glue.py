@@ -101,7 +101,7 @@ def _local(folder: Path) -> Callable[[str, str, Known], Rows]:
 
         files = sorted((folder / name).glob(f"{split}-*.parquet")) or sorted((folder / name).glob(f"{split}.parquet"))
         if not files:
-            raise Missing(f"{folder / name} holds no {split} file (parquet)")
+            raise Missing(f"{shown(folder / name)} holds no {split} file (parquet)")
         wanted = [*known.columns, "label"]
         rows: dict[str, list[Any]] = {column: [] for column in wanted}
         for file in files:
