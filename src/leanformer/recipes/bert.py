@@ -15,8 +15,8 @@ def crammed_bert() -> Recipe:
 
     Command: leanformer compare crammed-bert, then leanformer glue runs/compare-crammed-bert
     Time: about 25 minutes on 2 cores, 4 arms × 3 seeds.
-    Score: 4.987 nats for the original, 4.990 for lean, 5.004 for shallow at 600 steps; see results/compare-crammed-bert and,
-    for GLUE after it, results/glue.
+    Score: 4.987 nats for the original, 4.990 for lean, 5.004 for shallow at 600 steps; see
+    results/compare-crammed-bert and, for GLUE after it, results/glue.
     """
     original = zoo.architecture_of(
         "crammed-bert", width=128, depth=8, heads=4, head_dim=32, mlp_dim=512, max_position_embeddings=128
