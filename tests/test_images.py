@@ -299,7 +299,7 @@ def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
 def test_tasks_are_read_back_and_unknown_words_told() -> None:
     task = Images(dataset="cifar10", mixup=0.5)
     assert tasks.read(task.to_dict()) == task
-    with pytest.raises(ValueError, match="there is no task of kind 'sound'; there are glue, images, listops"):
+    with pytest.raises(ValueError, match="there is no task of kind 'sound'; there are farthest, glue, images, listops"):
         tasks.read({"kind": "sound"})
     with pytest.raises(ValueError, match="the task images has no setting blur; it has dataset"):
         tasks.read({"kind": "images", "blur": 1})
