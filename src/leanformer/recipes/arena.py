@@ -83,7 +83,7 @@ def text() -> Recipe:
 
     Command: leanformer compare text
     Time: about 25 minutes on 2 cores, 5 arms × 3 seeds.
-    Score: 300 steps are too few for all seeds to leave chance; see results/compare-text.
+    Score: 56.6 % for the original, 58.3 % for lean, 57.7 % for shallow, ± up to 7; see results/compare-text.
     """
     return small(
         "text",
