@@ -55,7 +55,7 @@ def fashion_mnist() -> Recipe:
         arms=("original", "lean", "shallow", "wide"),
         seeds=5,
         grid=Grid(
-            axes={"heads": (1, 2, 4, 8, 16, 32), "regime": ("fixed", "split"), "depth": (4,)},
+            axes={"heads": (1, 2, 4, 8, 16), "regime": ("fixed", "split"), "depth": (4,)},
             equal_params=True,
         ),
     )
