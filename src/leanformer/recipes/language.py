@@ -48,7 +48,7 @@ def tinystories() -> Recipe:
 
     Command: leanformer compare tinystories; leanformer sweep tinystories for heads at equal parameters
     Time: about 20 minutes on 2 cores, 5 arms × 3 seeds of 1,000 steps.
-    Score: see docs/comparing.md.
+    Score: 3.290 nats for the original, 3.227 for lean, 3.222 for shallow; see results/compare-tinystories.
     """
     original = small()
     return Recipe(
