@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks import conditioning, cost, generators, nystrom, training
-from leanformer.records import circumstances, write_json
+from leanformer.records.base import circumstances, write_json
 
 RESULTS = Path(__file__).parents[1] / "results" / "bench"
 

@@ -8,8 +8,8 @@ from rich.table import Table
 
 import leanformer as lf
 from benchmarks.timing import side_by_side
-from leanformer.conditioning import condition_number
-from leanformer.probing import probe
+from leanformer.conditioning.probing import probe
+from leanformer.conditioning.spectra import condition_number
 
 SHAPES = [
     # batch, tokens, columns

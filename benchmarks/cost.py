@@ -10,7 +10,7 @@ from rich.table import Table
 import leanformer as lf
 from benchmarks.timing import side_by_side
 from leanformer.architecture import Architecture
-from leanformer.cost import Setting, formula
+from leanformer.costs.closed_forms import Setting, formula
 
 
 def designs(count: int) -> list[Architecture]:

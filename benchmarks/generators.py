@@ -6,7 +6,8 @@ from typing import Any
 
 from rich.table import Table
 
-from leanformer.tasks import listops_data, pathfinder_data
+from leanformer.data import listops as listops_data
+from leanformer.data import pathfinder as pathfinder_data
 
 
 def speed() -> dict[str, float]:

@@ -9,7 +9,7 @@ from transformers.models.nystromformer.modeling_nystromformer import Nystromform
 
 from benchmarks.timing import side_by_side
 from leanformer.architecture import Stage
-from leanformer.families import nystromformer
+from leanformer.models.own import nystromformer
 
 TOKENS = (1024, 4096, 8192)
 BATCH, HEADS, HEAD_DIM = 2, 2, 32

@@ -37,14 +37,15 @@ from torch import nn
 from torch.utils.data import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from leanformer import families
-from leanformer.recipes import recipe
-from leanformer.records import quantiles
-from leanformer.runs import Run, write_run
-from leanformer.tasks.base import Batch, Order, Part
-from leanformer.tasks.images import ImageData
-from leanformer.tasks.pictures import DEBIAN
-from leanformer.training import decay_groups, seed_everything, train
+from leanformer.data.image_sets import DEBIAN
+from leanformer.data.order import Order, Part
+from leanformer.experiments.recipes import recipe
+from leanformer.models import registry as families
+from leanformer.records.base import quantiles
+from leanformer.tasks.base import Batch
+from leanformer.tasks.image_classes import ImageData
+from leanformer.training.loop import decay_groups, seed_everything, train
+from leanformer.training.run import Run, write_run
 
 WARMUP = 4
 """Steps that are not timed."""

@@ -14,48 +14,48 @@ __version__ = "0.1.0"
 _HOMES = {
     "Architecture": "architecture",
     "Stage": "architecture",
-    "architecture_of": "zoo",
-    "attention_blocks": "families",
-    "build": "families",
-    "compare": "comparison",
-    "create": "zoo",
-    "describe": "families",
-    "design": "designs",
-    "from_pretrained": "weights",
-    "lightning_callback": "callbacks",
-    "load_weights": "weights",
-    "measure": "probing",
-    "probe": "probing",
-    "query_key_ranks": "ranks",
-    "save_pretrained": "weights",
-    "sweep": "sweeping",
-    "track": "tracking",
-    "train": "training",
-    "trainer_callback": "callbacks",
+    "architecture_of": "models.names",
+    "attention_blocks": "models.registry",
+    "build": "models.registry",
+    "compare": "experiments.comparison",
+    "create": "models.names",
+    "describe": "models.registry",
+    "design": "designing.plan",
+    "from_pretrained": "models.weights",
+    "lightning_callback": "conditioning.callbacks",
+    "load_weights": "models.weights",
+    "measure": "conditioning.probing",
+    "probe": "conditioning.probing",
+    "query_key_ranks": "conditioning.query_key",
+    "save_pretrained": "models.weights",
+    "sweep": "experiments.sweep",
+    "track": "conditioning.tracking",
+    "train": "training.loop",
+    "trainer_callback": "conditioning.callbacks",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
 if TYPE_CHECKING:
     from leanformer.architecture import Architecture as Architecture
     from leanformer.architecture import Stage as Stage
-    from leanformer.callbacks import lightning_callback as lightning_callback
-    from leanformer.callbacks import trainer_callback as trainer_callback
-    from leanformer.comparison import compare as compare
-    from leanformer.designs import design as design
-    from leanformer.families import attention_blocks as attention_blocks
-    from leanformer.families import build as build
-    from leanformer.families import describe as describe
-    from leanformer.probing import measure as measure
-    from leanformer.probing import probe as probe
-    from leanformer.ranks import query_key_ranks as query_key_ranks
-    from leanformer.sweeping import sweep as sweep
-    from leanformer.tracking import track as track
-    from leanformer.training import train as train
-    from leanformer.weights import from_pretrained as from_pretrained
-    from leanformer.weights import load_weights as load_weights
-    from leanformer.weights import save_pretrained as save_pretrained
-    from leanformer.zoo import architecture_of as architecture_of
-    from leanformer.zoo import create as create
+    from leanformer.conditioning.callbacks import lightning_callback as lightning_callback
+    from leanformer.conditioning.callbacks import trainer_callback as trainer_callback
+    from leanformer.conditioning.probing import measure as measure
+    from leanformer.conditioning.probing import probe as probe
+    from leanformer.conditioning.query_key import query_key_ranks as query_key_ranks
+    from leanformer.conditioning.tracking import track as track
+    from leanformer.designing.plan import design as design
+    from leanformer.experiments.comparison import compare as compare
+    from leanformer.experiments.sweep import sweep as sweep
+    from leanformer.models.names import architecture_of as architecture_of
+    from leanformer.models.names import create as create
+    from leanformer.models.registry import attention_blocks as attention_blocks
+    from leanformer.models.registry import build as build
+    from leanformer.models.registry import describe as describe
+    from leanformer.models.weights import from_pretrained as from_pretrained
+    from leanformer.models.weights import load_weights as load_weights
+    from leanformer.models.weights import save_pretrained as save_pretrained
+    from leanformer.training.loop import train as train
 
 
 def __getattr__(name: str) -> Any:
@@ -71,4 +71,4 @@ def __dir__() -> list[str]:
 # The command loads what its subcommand needs: --help should not wait for PyTorch. "-m" is all that Python says of the
 # program while it looks for a module to run.
 if Path(sys.argv[0] if sys.argv else "").name not in ("leanformer", "-m"):
-    import_module("leanformer.zoo").register()
+    import_module("leanformer.models.names").register()

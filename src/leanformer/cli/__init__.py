@@ -19,6 +19,6 @@ def main() -> None:
         sys.exit(2)
     finally:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            from leanformer.processes import disconnect
+            from leanformer.machine import disconnect
 
             disconnect()

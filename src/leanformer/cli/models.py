@@ -21,7 +21,7 @@ def paper(
     Builds every model of Tables 1 to 5 and the Long-Range Arena grid without weights, counts its parameters and, for
     image models, the memory that training takes: about 40 seconds.
     """
-    from leanformer.paper.ledger import ROWS
+    from leanformer.models.published import ROWS
     from leanformer.paper.memory import memory as count_memory
     from leanformer.paper.scorecard import scorecard
     from leanformer.report.scorecard import markdown, memory_summary, summary, terminal_table
@@ -53,8 +53,8 @@ def models(
     as_json: AsJson = False,
 ) -> None:
     """The model names that every other command and `leanformer.create` take."""
-    from leanformer import families
-    from leanformer.paper.ledger import LEAN_MODELS
+    from leanformer.models import registry as families
+    from leanformer.models.published import LEAN_MODELS
 
     listed = {**families.names(), "lean": list(LEAN_MODELS)}
     listed = {key: [name for name in names if containing in name] for key, names in listed.items()}
@@ -94,10 +94,12 @@ def measure(
     number of heads in both regimes. With `--rank`, how many directions each head can ask for, and how many of them
     its weights use.
     """
-    from leanformer.measurement import measure_heads, measure_named, measure_ranks
+    from leanformer.conditioning.measurement import measure_heads, measure_named, measure_ranks
     from leanformer.report import figures, measurement
+    from leanformer.training.run import held_out_inputs, is_run
 
     choice: dict[str, Any] = dict(images=images, text=text, random=random, batch=batch, tokens=tokens, seed=seed)
+    no_inputs_given = images is None and text is None and not random and tokens is None
     folder = out or Path("runs") / f"measure-{Path(model).name}"
     if rank:
         if heads or depth or tokens or projections is not None or images is not None or text is not None or random:
@@ -115,7 +117,8 @@ def measure(
         if depth is not None:
             raise ValueError("--depth goes with --heads")
         with working(f"measuring {model}"):
-            record = measure_named(model, checkpoint, projections=projections, **choice)
+            own = held_out_inputs(Path(model), batch) if no_inputs_given and is_run(Path(model)) else None
+            record = measure_named(model, checkpoint, projections=projections, inputs=own, **choice)
         show(record, measurement.layers, figures.kappa_by_layer, folder / "kappa_by_layer", as_json)
 
 
@@ -136,7 +139,7 @@ def theory(
     The theorem speaks of Gaussian blocks. Its formula is compared with exact sampling; a real model's attention at
     initialisation stands beside both, in both head regimes.
     """
-    from leanformer.measurement import measure_heads, theory_record
+    from leanformer.conditioning.measurement import measure_heads, theory_record
     from leanformer.report import figures, measurement
 
     counts, folder = numbers("--heads", heads), out or Path("runs/theory")
@@ -177,9 +180,10 @@ def design(
 
     Costs are exact and need no GPU. A run of ImageNet for 300 epochs is `--samples 384M`.
     """
-    from leanformer import designs, zoo
     from leanformer.architecture import KEEPS
-    from leanformer.cost import Setting, formula
+    from leanformer.costs.closed_forms import Setting, formula
+    from leanformer.designing import plan as designs
+    from leanformer.models import names as zoo
     from leanformer.report import design as report
     from leanformer.report.figures import pareto
 

@@ -45,11 +45,11 @@ def compare(
     The same command goes on where it was stopped, however that was; more `--seeds` or `--arms` add to what is there.
     Several GPUs or hosts: `torchrun --nproc-per-node 8 -m leanformer compare …`
     """
-    from leanformer import recipes
-    from leanformer.comparison import compare as run
-    from leanformer.processes import is_first
-    from leanformer.recipes.choices import adjusted
-    from leanformer.report.progress import RunsProgress
+    from leanformer.cli.progress import RunsProgress
+    from leanformer.experiments import recipes
+    from leanformer.experiments.comparison import compare as run
+    from leanformer.experiments.overrides import adjusted
+    from leanformer.machine import is_first
 
     with messages.status("reading the recipe"):
         chosen = adjusted(
@@ -115,11 +115,11 @@ def sweep(
 
     The same command goes on where it was stopped; more values or seeds add to what is there.
     """
-    from leanformer import recipes
-    from leanformer.processes import is_first
-    from leanformer.recipes.choices import adjusted, axes
-    from leanformer.report.progress import RunsProgress
-    from leanformer.sweeping import sweep as run
+    from leanformer.cli.progress import RunsProgress
+    from leanformer.experiments import recipes
+    from leanformer.experiments.overrides import adjusted, axes
+    from leanformer.experiments.sweep import sweep as run
+    from leanformer.machine import is_first
 
     with messages.status("reading the recipe"):
         chosen = adjusted(
@@ -166,13 +166,13 @@ def train(
 
     The trained model is in OUT/model: `leanformer measure OUT` shows its conditioning, `lf.from_pretrained` loads it.
     """
-    from leanformer import recipes
-    from leanformer.jobs import load
-    from leanformer.processes import from_first, is_first
-    from leanformer.recipes.choices import adjusted
-    from leanformer.report.progress import RunsProgress
-    from leanformer.runs import Run, read_run, write_run
-    from leanformer.training import train as run_training
+    from leanformer.cli.progress import RunsProgress
+    from leanformer.experiments import recipes
+    from leanformer.experiments.overrides import adjusted
+    from leanformer.machine import from_first, is_first
+    from leanformer.runners.workers import load
+    from leanformer.training.loop import train as run_training
+    from leanformer.training.run import Run, read_run, write_run
 
     folder = Path(recipe)
     if (folder / "run.json").is_file():
@@ -221,8 +221,8 @@ def report(
     Of a folder with runs, the record is made anew, with whatever has finished since; a record alone is enough too.
     Several sweeps are drawn side by side, in one figure.
     """
-    from leanformer import sweeping
-    from leanformer.comparison import read_record, write_record
+    from leanformer.experiments import sweep as sweeping
+    from leanformer.experiments.comparison import read_record, write_record
     from leanformer.report import figures, sweep
 
     run = runs[0]
@@ -250,7 +250,7 @@ def recipes(
     """The recipes that `compare` takes, each with its command, its time and what to expect."""
     import inspect
 
-    from leanformer import recipes as listed
+    from leanformer.experiments import recipes as listed
 
     texts = {key: inspect.getdoc(listed.function(key)) or "" for key in ([name] if name else listed.names())}
     if as_json:
@@ -276,12 +276,12 @@ def glue(
 
     Tasks whose data are missing are named as missing, and are in no average. Goes on where it was stopped.
     """
-    from leanformer.glue import glue as run
-    from leanformer.records import plain
+    from leanformer.cli.progress import RunsProgress
+    from leanformer.experiments.glue import glue as run
+    from leanformer.records.base import plain
     from leanformer.report import glue as report
     from leanformer.report.page import sentence
-    from leanformer.report.progress import RunsProgress
-    from leanformer.tasks.glue import TASKS
+    from leanformer.tasks.sentence_classes import TASKS
 
     folder = out or start / "glue"
     with RunsProgress(messages) as progress:
@@ -319,7 +319,7 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Let a trained language model write, so that a person can read what it learned."""
-    from leanformer.generation import generate as write
+    from leanformer.models.generation import generate as write
 
     pieces = write(run, prompt, tokens, temperature, top_k, seed)
     if as_json:
@@ -338,7 +338,7 @@ def _names(text: str) -> list[str] | None:
 
 def _show_sweep(record: Mapping[str, Any], folder: Path, as_json: bool) -> None:
     """Print the record or its table and words; write the page and the figure."""
-    from leanformer.records import plain
+    from leanformer.records.base import plain
     from leanformer.report import sweep
     from leanformer.report.page import sentence
 
@@ -359,7 +359,7 @@ def _show_sweep(record: Mapping[str, Any], folder: Path, as_json: bool) -> None:
 
 def _show_comparison(record: Mapping[str, Any], folder: Path, as_json: bool) -> None:
     """Print the record or its table and verdict; write the report."""
-    from leanformer.records import plain
+    from leanformer.records.base import plain
     from leanformer.report import comparison, page
 
     pages = page.write(plain(record), folder)

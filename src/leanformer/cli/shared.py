@@ -60,7 +60,7 @@ def show(
     record: Mapping[str, Any], table: Callable[..., Any], draw: Callable[..., Any], path: Path, as_json: bool
 ) -> None:
     """Write the record and its figure; print the record or its table."""
-    from leanformer.records import plain, write_json
+    from leanformer.records.base import plain, write_json
     from leanformer.report.figures import save
 
     write_json(path.with_suffix(".json"), record)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
-from leanformer.cost import Setting, formula
-from leanformer.paper.ledger import Row
+from leanformer.costs.closed_forms import Setting, formula
+from leanformer.models.published import Row
 from leanformer.paper.scorecard import Recount
 
 DEVICES = 8

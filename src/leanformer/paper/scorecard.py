@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from leanformer import families
 from leanformer.architecture import Architecture
-from leanformer.paper.ledger import ROWS, Row
+from leanformer.models import registry as families
+from leanformer.models.published import ROWS, Row
 
 Status = Literal["matches", "matches under another reading than printed", "unexplained", "not printed"]
 

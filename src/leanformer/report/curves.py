@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from leanformer.records import number
+from leanformer.records.base import number
 from leanformer.report.figures import FIXED, GREY, INK, SIMULATION, SPLIT, THEORY, framed
 
 Record = Mapping[str, Any]

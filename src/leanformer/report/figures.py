@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from leanformer.records import number
+from leanformer.records.base import number
 
 Record = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from leanformer.records import number
+from leanformer.records.base import number
 
 Record = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from leanformer.paper.ledger import Row
+from leanformer.models.published import Row
 from leanformer.paper.memory import Memory, lean_shares
 from leanformer.paper.scorecard import Recount
 

@@ -8,16 +8,16 @@ from typing import Any
 from leanformer.tasks.base import Task
 
 ROOMS = {
-    "farthest": "Farthest",
-    "glue": "Glue",
-    "images": "Images",
-    "listops": "ListOps",
-    "masked": "Masked",
-    "pathfinder": "Pathfinder",
-    "pixels": "Pixels",
-    "retrieval": "Retrieval",
-    "stories": "Stories",
-    "text": "Text",
+    "farthest": ("farthest_point", "Farthest"),
+    "glue": ("sentence_classes", "Glue"),
+    "images": ("image_classes", "Images"),
+    "listops": ("listops", "ListOps"),
+    "masked": ("masked_token", "Masked"),
+    "pathfinder": ("pathfinder", "Pathfinder"),
+    "pixels": ("pixel_classes", "Pixels"),
+    "retrieval": ("pair_classes", "Retrieval"),
+    "stories": ("next_token", "Stories"),
+    "text": ("byte_classes", "Text"),
 }
 """File and class of every kind of task."""
 
@@ -27,7 +27,7 @@ def read(plain: Mapping[str, Any]) -> Task:
     kind = plain.get("kind")
     if kind not in ROOMS:
         raise ValueError(f"there is no task of kind {kind!r}; there are {', '.join(ROOMS)}")
-    task: type[Task] = getattr(import_module(f"{__name__}.{kind}"), ROOMS[kind])
+    task: type[Task] = getattr(import_module(f"{__name__}.{ROOMS[kind][0]}"), ROOMS[kind][1])
     settings = {key: value for key, value in plain.items() if key != "kind"}
     if unknown := settings.keys() - {item.name for item in fields(task)}:
         known = ", ".join(item.name for item in fields(task))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leanformer.tasks import listops_data
-from leanformer.tasks.sequences import Drawn, SequenceData
+from leanformer.data import listops as listops_data
+from leanformer.tasks.sequence_classes import Drawn, SequenceData
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leanformer.tasks import pathfinder_data
-from leanformer.tasks.sequences import Drawn, Grid, SequenceData
+from leanformer.data import pathfinder as pathfinder_data
+from leanformer.tasks.sequence_classes import Drawn, Grid, SequenceData
 
 
 @dataclass(frozen=True, kw_only=True)

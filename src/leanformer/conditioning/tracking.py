@@ -1,0 +1,164 @@
+"""κ along a training run: on a fixed batch, at chosen steps, without a trace in the training itself.
+
+`track` finds out by itself when the optimizer steps and, if no batch is given, keeps the first one that the model sees.
+`callbacks.py` does the same for the Hugging Face Trainer and for Lightning. May import probe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+from leanformer.conditioning.probing import Call, Rule, measure, unwrap
+from leanformer.records.base import plain, quantiles
+
+
+class Tracker:
+    """Records of κ by layer; see `track`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batch: Any = None,
+        every: int = 100,
+        path: str | Path | None = None,
+        projections: Rule | None = None,
+    ) -> None:
+        if every < 1:
+            raise ValueError(f"every must be at least 1 step, got {every}")
+        self.model, self.batch, self.every = unwrap(model), batch, every
+        self.step = 0
+        self.records: list[dict[str, Any]] = []
+        self._path = Path(path) if path is not None else None
+        self._measure = functools.partial(measure, projections=projections)
+        self._measuring = False
+
+    def record(self, **labels: Any) -> dict[str, Any] | None:
+        """Measure now; returns the record, or None on all processes but the first of a distributed run."""
+        if self._measuring or not _first_process():
+            return None
+        self._measuring = True
+        try:
+            layers = self._measure(self.model, self.batch).summaries()
+        finally:
+            self._measuring = False
+        record = {
+            "step": self.step,
+            **labels,
+            "mean_over_layers": fmean(layer["kappa"]["mean"] for layer in layers),  # the protocol of the paper's Fig. 2
+            "median_over_layers": quantiles([layer["kappa"]["median"] for layer in layers], [0.5])[0],
+            "layers": layers,
+        }
+        return self._keep(record)
+
+    def _keep(self, record: dict[str, Any]) -> dict[str, Any]:
+        self.records.append(record)
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(plain(record)) + "\n")
+        return record
+
+    def keep_batch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Take a copy of the first inputs that the model sees as the fixed batch, and record step 0."""
+        if self.batch is None and not self._measuring:
+            optional = _optional(self.model)
+            wanted = {key: value for key, value in kwargs.items() if key not in LABELS or key not in optional}
+            self.batch = Call(_copied(args), _copied(wanted))
+            self._try()
+
+    def count_step(self) -> None:
+        self.step += 1
+        if self.step % self.every == 0 and self.batch is not None:
+            self._try()
+
+    def _try(self) -> None:
+        """Measure without standing in the training's way: what cannot be measured is recorded as such."""
+        try:
+            self.record()
+        except ValueError as error:
+            self._keep({"step": self.step, "error": str(error)})
+
+
+@contextmanager
+def track(
+    model: nn.Module,
+    batch: Any = None,
+    every: int = 100,
+    path: str | Path | None = None,
+    projections: Rule | None = None,
+) -> Iterator[Tracker]:
+    """Record κ by layer before training and every so many optimizer steps.
+
+    >>> with lf.track(model, every=100, path="kappa.jsonl") as tracker:
+    ...     for inputs, labels in loader:
+    ...         ...  # an ordinary training loop: steps of the model's optimizer are seen by themselves
+    >>> [(record["step"], record["mean_over_layers"]) for record in tracker.records]
+
+    Random state, train and eval modes, buffers and gradients are as if nothing had been measured: the trained weights
+    are the same to the last bit. Works beside `torch.compile`, autocast, gradient checkpointing and DDP, where the
+    first process measures.
+
+    Args:
+        model: the model being trained.
+        batch: a fixed batch to measure on, in any form that `measure` takes; by default the first that the model sees.
+        every: optimizer steps between measurements.
+        path: a file to which each record is added as a line of JSON as it comes.
+        projections: as for `probe`.
+    """
+    tracker = Tracker(model, batch, every, path, projections)
+    mine = {id(parameter) for parameter in tracker.model.parameters()}
+
+    first: list[Optimizer] = []  # where several optimizers share the model, a step of the first is a step
+
+    def stepped(optimizer: Optimizer, *_: Any) -> None:
+        if not first and any(id(p) in mine for group in optimizer.param_groups for p in group["params"]):
+            first.append(optimizer)
+        if first and optimizer is first[0]:
+            tracker.count_step()
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(register_optimizer_step_post_hook(stepped).remove)
+        if batch is None:
+            hook = model.register_forward_pre_hook(
+                lambda _, args, kwargs: tracker.keep_batch(args, kwargs), with_kwargs=True
+            )
+            stack.callback(hook.remove)
+        else:
+            tracker.record()
+        yield tracker
+
+
+LABELS = ("labels", "label", "targets")
+"""Arguments that are left out where the model can do without: the loss is not measured."""
+
+
+def _optional(model: nn.Module) -> set[str]:
+    parameters = inspect.signature(model.forward).parameters.values()
+    return {parameter.name for parameter in parameters if parameter.default is not parameter.empty}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, Mapping):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return tuple(_copied(item) for item in value)
+    return value
+
+
+def _first_process() -> bool:
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return not distributed or torch.distributed.get_rank() == 0

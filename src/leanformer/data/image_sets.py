@@ -1,0 +1,335 @@
+"""Where labelled images come from: a local folder, parquet files, Debian's packages, scikit-learn, or the hub.
+
+`find` looks in that order and says what it found. Small sets become tensors; large ones are decoded as they are asked
+for. May import datasets, scikit-learn and PIL, late.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from leanformer.data.locations import shown
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
+HELD_OUT = ("val", "validation", "valid", "test")
+"""Names of the held-out split, the first found is taken."""
+DEBIAN = Path("/usr/share/datasets")
+
+
+@dataclass(frozen=True)
+class Known:
+    """A public set of labelled images."""
+
+    classes: int | None = None
+    hub: str = ""
+    debian: str = ""
+    label: str = ""
+
+
+SETS = {
+    "digits": Known(10),
+    "mnist": Known(10, hub="ylecun/mnist"),
+    "fashion-mnist": Known(10, hub="zalando-datasets/fashion_mnist", debian="fashion-mnist"),
+    "cifar10": Known(10, hub="uoft-cs/cifar10"),
+    "cifar100": Known(100, hub="uoft-cs/cifar100", label="fine_label"),
+    "imagenet": Known(1000, hub="ILSVRC/imagenet-1k"),
+}
+"""Sets known by name. Any other name is a folder or a set on the hub."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Images and their labels."""
+
+    pictures: torch.Tensor | Sequence[Any]
+    """Bytes (samples, channels, height, width), or a sequence that opens PIL images."""
+    labels: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """A set of labelled images, split in two."""
+
+    train: Split
+    held_out: Split
+    classes: int
+    source: str
+
+    def __post_init__(self) -> None:
+        for name, split in (("training", self.train), ("held-out", self.held_out)):
+            if not len(split):
+                raise ValueError(f"{self.source}: the {name} split is empty")
+            wrong = ((split.labels < 0) | (split.labels >= self.classes)).nonzero()
+            if len(wrong):
+                row = int(wrong[0])
+                raise ValueError(
+                    f"{self.source}: {name} sample {row} has label {int(split.labels[row])}; "
+                    f"with {self.classes} classes labels go from 0 to {self.classes - 1}"
+                )
+
+
+def find(name: str, root: str | None = None) -> Pictures:
+    """The set of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
+    known = SETS.get(name)
+    if known is None and (Path(name).is_dir() or "/" not in name or name.startswith(("/", ".", "~"))):
+        return _from_folder(Path(name).expanduser(), Known())
+    if name == "digits":
+        return _digits()
+    known = known or Known(hub=name)
+    root = root or os.environ.get("LEANFORMER_DATA")
+    if root is not None and not Path(root).is_dir():
+        raise ValueError(f"the data folder {root} does not exist (--data or LEANFORMER_DATA)")
+    for spelling in (name, name.replace("-", "_"), name.rpartition("/")[2]):
+        if root is not None and (folder := Path(root) / spelling).is_dir():
+            return _from_folder(folder, known)
+    if known.debian and (DEBIAN / known.debian).is_dir():
+        return _from_idx(DEBIAN / known.debian, f"Debian's package dataset-{known.debian}")
+    return _from_hub(name, known, root)
+
+
+# Each kind of source
+
+
+def _digits() -> Pictures:
+    """1,797 images of 8 × 8; every fifth is held out."""
+    from sklearn.datasets import load_digits
+
+    loaded = load_digits()
+    pictures = torch.from_numpy((loaded.images * (255 / 16)).round().astype(np.uint8))[:, None]
+    labels = torch.from_numpy(loaded.target.astype(np.int64))
+    held_out = torch.arange(len(labels)) % 5 == 4
+    train, rest = (Split(pictures[rows], labels[rows]) for rows in (~held_out, held_out))
+    return Pictures(train, rest, classes=10, source="digits, embedded in scikit-learn")
+
+
+def _from_folder(folder: Path, known: Known) -> Pictures:
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is no folder, and no data set of that name is known ({', '.join(SETS)})")
+    if any(folder.glob("*-images-idx3-ubyte*")):
+        return _from_idx(folder, shown(folder))
+    if (folder / "train").is_dir() and any(path.is_dir() for path in (folder / "train").iterdir()):
+        return _from_class_folders(folder)
+    if any(folder.rglob("*.parquet")):
+        return _from_parquet(folder, known)
+    if (folder / "train").is_dir():
+        return _from_class_folders(folder)
+    raise ValueError(
+        f"{folder} holds no images that can be trained on; needed are train/CLASS/*.png with val/CLASS/*.png, "
+        f"parquet files with an image and a label column, or MNIST's idx files"
+    )
+
+
+def _from_class_folders(folder: Path) -> Pictures:
+    """train/CLASS/… and val/CLASS/…, as for torchvision's ImageFolder."""
+    train = folder / "train"
+    names = sorted(path.name for path in train.iterdir() if path.is_dir())
+    if not names:
+        raise ValueError(f"{train} holds no folders; each class needs one, such as {train / 'cat'}")
+    label_of = {name: label for label, name in enumerate(names)}
+
+    def read(split: Path) -> Split:
+        if unknown := sorted({path.name for path in split.iterdir() if path.is_dir()} - label_of.keys()):
+            raise ValueError(f"{split / unknown[0]} is a class that {train} lacks")
+        files = [(file, label_of[name]) for name in names for file in _images(split / name)]
+        labels = torch.tensor([label for _, label in files], dtype=torch.int64)
+        return Split(Files([file for file, _ in files]), labels)
+
+    held_out = next((folder / name for name in HELD_OUT if (folder / name).is_dir()), None)
+    if held_out is not None:
+        return Pictures(read(train), read(held_out), len(names), f"the folder {shown(folder)}")
+    return _tenth_held_out(read(train), len(names), f"the folder {shown(folder)}")
+
+
+def _images(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS) if folder.is_dir() else []
+
+
+def _tenth_held_out(split: Split, classes: int, source: str) -> Pictures:
+    """Where there is no held-out split, every tenth sample of a fixed shuffle becomes one."""
+    rows = np.random.default_rng(0).permutation(len(split))
+    parts = []
+    for chosen in (np.sort(rows[len(rows) // 10 :]), np.sort(rows[: len(rows) // 10])):
+        pictures = split.pictures
+        subset = pictures[chosen] if isinstance(pictures, torch.Tensor) else Chosen(pictures, chosen)
+        parts.append(Split(subset, split.labels[chosen]))
+    return Pictures(parts[0], parts[1], classes=classes, source=f"{source}, a tenth of it held out here")
+
+
+def _from_idx(folder: Path, source: str) -> Pictures:
+    """MNIST's own files."""
+
+    def read(kind: str) -> Split:
+        pictures, labels = (_read_idx(folder, f"{kind}-{what}-ubyte") for what in ("images-idx3", "labels-idx1"))
+        return Split(pictures[:, None], labels.long())
+
+    train, held_out = read("train"), read("t10k")
+    return Pictures(train, held_out, classes=10, source=source)
+
+
+def _read_idx(folder: Path, name: str) -> torch.Tensor:
+    for path, opened in ((folder / name, open), (folder / f"{name}.gz", gzip.open)):
+        if path.is_file():
+            try:
+                with opened(path, "rb") as file:
+                    content = file.read()
+                dimensions = content[3]
+                shape = np.frombuffer(content, ">u4", dimensions, offset=4)
+                values = np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
+            except (OSError, EOFError, ValueError, IndexError) as error:
+                raise ValueError(f"{path} is no readable idx file: {error}") from error
+            return torch.from_numpy(values.copy())
+    raise ValueError(f"{folder} lacks {name}.gz")
+
+
+def _from_parquet(folder: Path, known: Known) -> Pictures:
+    files: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("*.parquet")):
+        files.setdefault(path.name.split("-")[0].removesuffix(".parquet"), []).append(str(path))
+    if "train" not in files:
+        raise ValueError(f"{folder} holds no train-*.parquet, only {', '.join(sorted(files))}")
+    import datasets
+
+    datasets.disable_progress_bars()
+    try:
+        loaded = datasets.load_dataset("parquet", data_files=files)
+    except Exception as error:
+        cause = error.__cause__ or error
+        raise ValueError(f"the parquet files in {folder} cannot be read: {str(cause).splitlines()[0]}") from error
+    return _from_datasets(loaded, known, f"parquet files in {shown(folder)}")
+
+
+def _from_hub(name: str, known: Known, root: str | None) -> Pictures:
+    import datasets
+
+    try:
+        loaded = datasets.load_dataset(known.hub)
+    except Exception as error:
+        here = (
+            f"a folder {name} in {root}" if root else f"LEANFORMER_DATA (or --data) naming a folder that holds {name}"
+        )
+        debian = f", Debian's package dataset-{known.debian}" if known.debian else ""
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"{name} is not on this machine and the hub did not give {known.hub}: {reason}. Needed is {here}{debian}, "
+            f"or a network"
+        ) from error
+    return _from_datasets(loaded, known, f"{known.hub} from the hub")
+
+
+def _from_datasets(loaded: Any, known: Known, source: str) -> Pictures:
+    """A Hugging Face data set with one column of images and one of labels."""
+    import datasets
+
+    if "train" not in loaded:
+        raise ValueError(f"{source} has no split named train, only {', '.join(loaded)}")
+    features = loaded["train"].features
+    picture = next((key for key, kind in features.items() if _holds_images(kind)), None)
+    wanted = [known.label] if known.label else ["label", "labels", "fine_label"]
+    label = next((key for key in wanted if key in features), None)
+    if picture is None or label is None:
+        raise ValueError(f"{source}: needed are a column of images and one of labels, got {', '.join(features)}")
+    names = getattr(features[label], "names", None)
+    classes = known.classes or (len(names) if names else int(max(loaded["train"][label])) + 1)
+
+    def read(split: Any) -> Split:
+        if isinstance(features[picture], datasets.Image):
+            split = split.cast_column(picture, datasets.Image(decode=False))
+        return Split(Rows(split.select_columns([picture]), picture, source), torch.tensor(split[label][:]))
+
+    held_out = next((loaded[name] for name in HELD_OUT if name in loaded), None)
+    if held_out is None:
+        return _tenth_held_out(read(loaded["train"]), classes, source)
+    return Pictures(read(loaded["train"]), read(held_out), classes, source)
+
+
+def _holds_images(kind: Any) -> bool:
+    """The hub's image type, or what it looks like where the file does not name it: a struct with the file's bytes."""
+    return type(kind).__name__ == "Image" or (isinstance(kind, dict) and "bytes" in kind)
+
+
+# Pictures opened as they are asked for
+
+
+class Files(Sequence):
+    """Image files."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = paths
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: Any) -> Any:
+        return decode(self.paths[index], str(self.paths[index]))
+
+
+class Rows(Sequence):
+    """Encoded images in a Hugging Face data set."""
+
+    def __init__(self, split: Any, column: str, source: str) -> None:
+        self.split, self.column, self.source = split, column, source
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def __getitem__(self, index: Any) -> Any:
+        cell = self.split[int(index)][self.column]
+        content = cell["bytes"] if cell["bytes"] is not None else Path(cell["path"]).read_bytes()
+        return decode(io.BytesIO(content), f"row {int(index)} of {self.source}")
+
+
+class Chosen(Sequence):
+    """Some of other pictures."""
+
+    def __init__(self, pictures: Sequence[Any], rows: np.ndarray) -> None:
+        self.pictures, self.rows = pictures, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.pictures[self.rows[index]]
+
+
+def decode(source: Any, name: str) -> Any:
+    """A PIL image, read to its end."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        picture = Image.open(source)
+        picture.load()
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise ValueError(f"{name} is no readable image: {error}") from error
+    return picture
+
+
+def in_memory(pictures: Sequence[Any], prepare: Callable[[Any], Any]) -> torch.Tensor:
+    """All pictures as one tensor of bytes; `prepare` turns each into an equally large PIL image."""
+    return torch.stack([as_bytes(prepare(pictures[index])) for index in range(len(pictures))])
+
+
+def in_colour(picture: Any) -> Any:
+    """Red, green and blue bytes; the 16 bits of some grey images are scaled to 8, where PIL would cut them off."""
+    from PIL import Image
+
+    if picture.mode in ("I", "I;16", "I;16B"):
+        picture = Image.fromarray((np.asarray(picture).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    return picture.convert("RGB")
+
+
+def as_bytes(picture: Any) -> torch.Tensor:
+    """A PIL image as (channels, height, width)."""
+    array = np.asarray(picture)
+    return torch.from_numpy(array.copy()[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1)))

@@ -1,0 +1,181 @@
+"""The Long-Range Arena with the Nyströmformer: laptop scale by default, the paper's Table 3 under `-paper`.
+
+The paper compares (2 layers, 2 heads) with (1, 4) at 32 columns a head; the control (1, 2) and `split`, where four
+heads share the width, are added here. May import recipe, runs, tasks and zoo.
+"""
+
+from typing import Any
+
+from leanformer.experiments.recipe import Recipe
+from leanformer.models import names as zoo
+from leanformer.tasks.base import Task
+from leanformer.tasks.byte_classes import Text
+from leanformer.tasks.listops import ListOps
+from leanformer.tasks.pair_classes import Retrieval
+from leanformer.tasks.pathfinder import Pathfinder
+from leanformer.tasks.pixel_classes import Pixels
+from leanformer.training.run import Training
+
+
+def small(name: str, task: Task, base: str, training: Training, margin: float = 1.0, **options: Any) -> Recipe:
+    """All arms of the paper and its missing controls, at a length that fits a laptop."""
+    return _recipe(name, task, zoo.architecture_of(base, **options), training, margin)
+
+
+def paper(name: str, task: Task, steps: int, batch: int, warmup: int) -> Recipe:
+    """AdamW, lr 1e-4, one cycle, no weight decay (PAPER: Table 3 and the Nyströmformer's own settings)."""
+    base = f"nystromformer-{name.removesuffix('-paper')}"
+    training = Training(
+        steps=steps,
+        batch=batch,
+        lr=1e-4,
+        schedule="one-cycle",
+        warmup=warmup,
+        weight_decay=0.0,
+        clip=None,
+        evaluations=20,
+    )
+    return _recipe(name, task, zoo.architecture_of(base), training, 1.0)
+
+
+def _recipe(name: str, task: Task, original: Any, training: Training, margin: float) -> Recipe:
+    return Recipe(
+        name=name,
+        task=task,
+        original=original,
+        lean=original.with_depth(1).with_heads(4),
+        training=training,
+        margin=margin,
+        arms=("original", "lean", "shallow", "wide"),
+        others={"split": original.with_depth(1).with_heads(4, keep="width")},
+    )
+
+
+def listops() -> Recipe:
+    """ListOps with expressions of 50 to 200 tokens, drawn here: nothing to download.
+
+    Command: leanformer compare listops
+    Time: about 5 minutes on 2 cores, 5 arms × 3 seeds. All arms are at their plateau by then.
+    Score: about 32 % for every arm; see results/compare-listops, with --steps 800.
+    """
+    return small(
+        "listops",
+        ListOps(min_length=50, max_length=200, train=20_000, validation=1_000, test=2_000),
+        "nystromformer-listops",
+        Training(steps=300, batch=32, lr=2e-3, weight_decay=0.0, evaluations=3, probe=4),
+        margin=2.0,
+        max_position_embeddings=200,
+        landmarks=32,
+    )
+
+
+def listops_paper() -> Recipe:
+    """ListOps as published: 500 to 2,000 tokens, 96,000 expressions.
+
+    Command: leanformer compare listops-paper
+    Score: the paper prints 36.79 % for (2, 2) and 37.13 % for (1, 4); the Nyströmformer's authors 37.15 % for (2, 2).
+    """
+    return paper("listops-paper", ListOps(), steps=5000, batch=32, warmup=1000)
+
+
+def text() -> Recipe:
+    """IMDb's reviews, their first 500 bytes.
+
+    Command: leanformer compare text
+    Time: about 25 minutes on 2 cores, 5 arms × 3 seeds.
+    Score: 56.6 % for the original, 58.3 % for lean, 57.7 % for shallow, ± up to 7; see results/compare-text.
+    """
+    return small(
+        "text",
+        Text(length=500),
+        "nystromformer-text",
+        Training(steps=800, batch=32, lr=2e-3, weight_decay=0.0, evaluations=4, probe=4),
+        margin=2.0,
+        max_position_embeddings=500,
+        landmarks=32,
+    )
+
+
+def text_paper() -> Recipe:
+    """IMDb's reviews, their first 4,000 bytes.
+
+    Command: leanformer compare text-paper
+    Score: the paper prints 62.95 % for (2, 2) and 63.82 % for (1, 4); the Nyströmformer's authors 65.52 %.
+    """
+    return paper("text-paper", Text(length=4000), steps=20_000, batch=32, warmup=8000)
+
+
+def retrieval() -> Recipe:
+    """AAN's pairs of papers, the first 500 bytes of each.
+
+    Command: leanformer compare retrieval --data DIR
+    """
+    return small(
+        "retrieval",
+        Retrieval(length=500),
+        "nystromformer-retrieval",
+        Training(steps=800, batch=16, lr=1e-3, weight_decay=0.0, evaluations=4, probe=4),
+        margin=2.0,
+        max_position_embeddings=500,
+        landmarks=32,
+    )
+
+
+def retrieval_paper() -> Recipe:
+    """AAN's pairs of papers, the first 4,000 bytes of each.
+
+    Command: leanformer compare retrieval-paper --data DIR
+    Score: the paper prints 79.3 % for (2, 2) and 79.5 % for (1, 4); the Nyströmformer's authors 79.56 %.
+    """
+    return paper("retrieval-paper", Retrieval(length=4000), steps=30_000, batch=32, warmup=800)
+
+
+def image() -> Recipe:
+    """Fashion-MNIST at 14 × 14, pixel by pixel.
+
+    Command: leanformer compare image
+    Time: about 10 minutes on 2 cores, 5 arms × 3 seeds.
+    """
+    return small(
+        "image",
+        Pixels(dataset="fashion-mnist", img_size=14),
+        "nystromformer-image",
+        Training(steps=800, batch=32, lr=2e-3, weight_decay=0.0, evaluations=4, probe=4),
+        vocab_size=256,
+        max_position_embeddings=196,
+        landmarks=28,
+    )
+
+
+def image_paper() -> Recipe:
+    """CIFAR-10 in grey, 32 × 32, pixel by pixel.
+
+    Command: leanformer compare image-paper --data DIR
+    Score: the paper prints 37.2 % for (2, 2) and 38.2 % for (1, 4); the Nyströmformer's authors 41.58 %.
+    """
+    return paper("image-paper", Pixels(dataset="cifar10"), steps=35_000, batch=256, warmup=175)
+
+
+def pathfinder() -> Recipe:
+    """Pathfinder with contours of 6 dashes, 32 × 32, drawn here: nothing to download.
+
+    Command: leanformer compare pathfinder
+    Time: about 40 minutes on 2 cores, 5 arms × 3 seeds. So short a training is not expected to learn it.
+    """
+    return small(
+        "pathfinder",
+        Pathfinder(dashes=6, train=20_000, validation=1_000, test=2_000),
+        "nystromformer-pathfinder",
+        Training(steps=800, batch=32, lr=1e-3, weight_decay=0.0, evaluations=4, probe=4),
+        margin=2.0,
+        vocab_size=256,
+    )
+
+
+def pathfinder_paper() -> Recipe:
+    """Pathfinder with contours of 14 dashes, 32 × 32, drawn here.
+
+    Command: leanformer compare pathfinder-paper
+    Score: the paper prints 69.8 % for (2, 2) and 69.9 % for (1, 4); the Nyströmformer's authors 70.94 %.
+    """
+    return paper("pathfinder-paper", Pathfinder(), steps=62_400, batch=256, warmup=312)

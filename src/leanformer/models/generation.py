@@ -1,0 +1,91 @@
+"""Let a trained language model write, so that a person can read what it learned. May import weights.
+
+Keys and values of past tokens are kept; when the model's positions run out, it goes on from the second half of what it
+can see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from leanformer.models.weights import from_pretrained, saved_in
+
+
+def generate(
+    folder: str | Path,
+    prompt: str,
+    tokens: int = 200,
+    temperature: float = 0.8,
+    top_k: int | None = 50,
+    seed: int = 0,
+) -> Iterator[str]:
+    """Pieces of text as they are written, after the prompt; ends at the mark of an end.
+
+    Args:
+        folder: a training run, or a saved causal model with tokenizer.json beside it.
+        prompt: how the text begins.
+        tokens: how many to write at most.
+        temperature: 0 takes the likeliest token each time; 1 draws as the model says.
+        top_k: only so many likeliest tokens are drawn from; None for all.
+        seed: of the draws.
+    """
+    from tokenizers import Tokenizer
+
+    if tokens < 1:
+        raise ValueError(f"tokens must be at least 1, got {tokens}")
+    if temperature < 0:
+        raise ValueError(f"temperature must not be negative, got {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k must be at least 1, got {top_k}")
+    place = saved_in(Path(folder))
+    if not (place / "tokenizer.json").is_file():
+        raise ValueError(f"{place} holds no tokenizer.json: only a run on texts can write")
+    tokenizer = Tokenizer.from_file(str(place / "tokenizer.json"))
+    model = from_pretrained(place)
+    if not hasattr(model, "generate"):
+        raise ValueError(f"{place} is a {type(model).__name__}, which does not predict the next token")
+    ids = tokenizer.encode(prompt, add_special_tokens=False).ids
+    end = tokenizer.token_to_id("<|endoftext|>")
+    written: list[int] = []
+    shown = ""
+    start = ids or ([end] if end is not None else [0])
+    for token in sampled(model, start, tokens, temperature, top_k, seed):
+        if token == end:
+            break
+        written.append(token)
+        text = tokenizer.decode(written)
+        if not text.endswith("\N{REPLACEMENT CHARACTER}"):  # half of a letter waits for its other half
+            yield text[len(shown) :]
+            shown = text
+
+
+@torch.no_grad()
+def sampled(
+    model: nn.Module, ids: list[int], tokens: int, temperature: float, top_k: int | None, seed: int
+) -> Iterator[int]:
+    """Token after token."""
+    longest = int(cast(Any, model).config.max_position_embeddings)
+    draw = torch.Generator().manual_seed(seed)
+    seen, cache = list(ids)[-longest:], None
+    fresh = seen
+    for _ in range(tokens):
+        output = model(input_ids=torch.tensor([fresh]), past_key_values=cache, use_cache=True)
+        token = _chosen(output.logits[0, -1].float(), temperature, top_k, draw)
+        yield token
+        seen, fresh, cache = [*seen, token], [token], output.past_key_values
+        if len(seen) > longest:  # out of positions: read the latest half again
+            seen = seen[-(longest // 2) :]
+            fresh, cache = seen, None
+
+
+def _chosen(logits: torch.Tensor, temperature: float, top_k: int | None, draw: torch.Generator) -> int:
+    if temperature == 0:
+        return int(logits.argmax())
+    if top_k is not None and top_k < len(logits):
+        logits = logits.masked_fill(logits < logits.topk(top_k).values[-1], float("-inf"))
+    return int(torch.multinomial((logits / temperature).softmax(-1), 1, generator=draw))

@@ -1,0 +1,185 @@
+"""Any Hugging Face decoder whose config carries `head_dim`: Llama, Qwen3, Mistral, Gemma, … built of upstream's own
+classes.
+
+Layers are alike, since upstream's config has one number for each size. Grouped-query attention keeps its group size:
+`kv_groups` query heads share one head of keys and values.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, cast
+
+from huggingface_hub.errors import StrictDataclassError
+from torch import nn
+from transformers import AutoModelForCausalLM, PreTrainedConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from leanformer.architecture import Architecture, Stage
+from leanformer.models.base import Part
+from leanformer.models.huggingface.base import HuggingFaceFamily, check_fields, config_options
+
+WELL_KNOWN = ("llama", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "helium", "glm", "arcee", "seed_oss")
+DERIVED = ("layer_types",)
+"""Config fields that upstream works out from the depth when they are left out."""
+
+
+@functools.cache
+def default_config(model_type: str) -> Any:
+    return CONFIG_MAPPING[model_type]()
+
+
+class Decoder(HuggingFaceFamily):
+    key = "decoder"
+    base_class = nn.Module  # any model with this shape: see `owns`
+    reserved = {
+        "hidden_size": "width",
+        "num_hidden_layers": "depth",
+        "num_attention_heads": "heads",
+        "head_dim": "head_dim",
+        "intermediate_size": "mlp_dim",
+        "num_key_value_heads": "kv_groups",
+        "num_global_key_value_heads": "kv_groups",
+    }
+
+    def names(self) -> list[str]:
+        return list(WELL_KNOWN)
+
+    def known(self, name: str) -> bool:
+        if name in WELL_KNOWN:
+            return True
+        return name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and name in CONFIG_MAPPING and is_plain(name)
+
+    def read(self, name: str, **options: Any) -> Architecture:
+        self.refuse(options)
+        config = default_config(name)
+        check_fields(config, {key: value for key, value in options.items() if key != "kv_groups"})
+        stage = Stage(
+            width=config.hidden_size,
+            depth=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            head_dim=config.head_dim,
+            mlp_dim=config.intermediate_size,
+        )
+        return Architecture(family=self.key, name=name, stages=(stage,), options=options)
+
+    def config(self, architecture: Architecture) -> PreTrainedConfig:
+        stage, options = architecture.stages[0], dict(architecture.options)
+        groups = options.pop("kv_groups", None) or kv_groups(default_config(architecture.name))
+        try:
+            return CONFIG_MAPPING[architecture.name](
+                hidden_size=stage.width,
+                num_hidden_layers=stage.depth,
+                num_attention_heads=stage.heads,
+                num_key_value_heads=stage.heads // groups,
+                head_dim=stage.head_dim,
+                intermediate_size=stage.mlp_dim,
+                **options,
+            )
+        except (ValueError, StrictDataclassError) as error:
+            message = " ".join(str(error).split())
+            raise ValueError(
+                f"heads, width or an option does not suit upstream's {architecture.name} config: {message}"
+            ) from error
+
+    def check(self, architecture: Architecture) -> None:
+        if len(architecture.stages) > 1:
+            raise ValueError(
+                f"stages: a Hugging Face decoder has layers of one shape, got {len(architecture.stages)} stages"
+            )
+        stage = architecture.stages[0]
+        groups = architecture.options.get("kv_groups", kv_groups(default_config(architecture.name)))
+        if groups < 1:
+            raise ValueError(f"kv_groups must be at least 1, got {groups}")
+        if stage.heads % groups:
+            raise ValueError(
+                f"heads={stage.heads} must be a multiple of kv_groups={groups}: that many query heads share one key"
+            )
+        if stage.head_dim % 2:
+            raise ValueError(f"head_dim must be even for rotary positions, got {stage.head_dim}")
+        self.config(architecture)
+
+    def head_unit(self, architecture: Architecture) -> int:
+        return int(architecture.options.get("kv_groups", kv_groups(default_config(architecture.name))))
+
+    def assemble(self, architecture: Architecture) -> nn.Module:
+        return AutoModelForCausalLM.from_config(self.config(architecture))
+
+    def owns(self, model: nn.Module) -> bool:
+        config = getattr(model, "config", None)
+        return isinstance(config, PreTrainedConfig) and carries_head_dim(config) and bool(_layers(model)[1])
+
+    def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
+        config = cast(Any, model).config
+        options = config_options(config, exclude=(*self.reserved, *DERIVED))
+        groups = kv_groups(config)
+        if groups != kv_groups(default_config(config.model_type)):
+            options["kv_groups"] = groups
+        return config.model_type, options
+
+    def parts(self, model: nn.Module) -> list[Part]:
+        prefix, layers = _layers(model)
+        return [
+            Part(
+                path=f"{prefix}layers.{index}.self_attn",
+                kind="self",
+                layer=index,
+                attention=layer.self_attn,
+                mlp=layer.mlp,
+            )
+            for index, layer in enumerate(layers)
+        ]
+
+    def shape(self, part: Part) -> Stage:
+        attention, mlp = cast(Any, part.attention), cast(Any, part.mlp)
+        if not (hasattr(mlp, "down_proj") and hasattr(attention, "o_proj") and hasattr(attention, "head_dim")):
+            raise ValueError(
+                f"name: a layer of {type(attention).__name__} and {type(mlp).__name__} is not a plain decoder layer"
+            )
+        return Stage(
+            width=attention.o_proj.out_features,
+            depth=1,
+            heads=attention.o_proj.in_features // attention.head_dim,
+            head_dim=attention.head_dim,
+            mlp_dim=mlp.down_proj.in_features,
+        )
+
+    def projection(self, part: Part) -> str:
+        return f"{part.path}.o_proj"
+
+
+@functools.cache
+def is_plain(model_type: str) -> bool:
+    """Whether a model type's layers are what its config's sizes say: no experts, no latent heads, nothing hybrid."""
+    family = Decoder()
+    try:
+        if not carries_head_dim(default_config(model_type)):
+            return False
+        asked = family.read(model_type).with_depth(1)
+        return family.describe(family.build(asked, device="meta")).stages == asked.stages
+    except Exception:
+        return False
+
+
+def carries_head_dim(config: PreTrainedConfig) -> bool:
+    wanted = (
+        "head_dim",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "intermediate_size",
+        "hidden_size",
+        "num_hidden_layers",
+    )
+    return all(isinstance(getattr(config, field, None), int) for field in wanted)
+
+
+def kv_groups(config: Any) -> int:
+    return int(config.num_attention_heads // config.num_key_value_heads)
+
+
+def _layers(model: nn.Module) -> tuple[str, Any]:
+    base = getattr(model, "base_model", model)
+    layers = getattr(base, "layers", None)
+    ours = isinstance(layers, nn.ModuleList) and all(hasattr(layer, "self_attn") for layer in layers)
+    return ("" if base is model else f"{model.base_model_prefix}."), (layers if ours else None)

@@ -1,0 +1,112 @@
+"""The GPT-2 that the paper trains on TinyStories: untied, 64 positions, ReLU, attention 12 × 42 = 504 wide beside a
+width of 512.
+
+Layout and sizes follow the repository that the paper cites (PraveenRaja42/Tiny-Stories-GPT).
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, DynamicCache, GenerationMixin, PreTrainedModel
+from transformers.masking_utils import create_causal_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from leanformer.architecture import Architecture, Stage
+from leanformer.models.huggingface.base import ArchitectureConfig, OwnFamily, SelfAttention, check_tokens
+
+ORIGINAL = Stage(width=512, depth=12, heads=12, head_dim=42, mlp_dim=2048)
+
+
+class StoriesConfig(ArchitectureConfig):
+    model_type = "lean_stories_gpt"
+
+    default = Architecture(family="stories", name="tinystories-gpt2", stages=(ORIGINAL,))
+
+    vocab_size: int = 50257
+    max_position_embeddings: int = 64
+    dropout: float = 0.2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-5
+    use_cache: bool = True
+    bos_token_id: int | None = 50256
+    eos_token_id: int | None = 50256
+    tie_word_embeddings: bool = False
+
+
+class StoriesBlock(GradientCheckpointingLayer):
+    def __init__(self, config: StoriesConfig, stage: Stage, layer_idx: int) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(stage.width, eps=config.layer_norm_eps)
+        self.attn = SelfAttention(config, stage, layer_idx, causal=True, bias=True, dropout=config.dropout)
+        self.norm2 = nn.LayerNorm(stage.width, eps=config.layer_norm_eps)
+        self.mlp = nn.Sequential(
+            nn.Linear(stage.width, stage.mlp_dim), nn.ReLU(), nn.Linear(stage.mlp_dim, stage.width)
+        )
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: torch.Tensor, attention_mask: torch.Tensor | None, cache: Any = None) -> torch.Tensor:
+        x = x + self.dropout(self.attn(self.norm1(x), attention_mask, cache))
+        return x + self.dropout(self.mlp(self.norm2(x)))
+
+
+class StoriesForCausalLM(PreTrainedModel, GenerationMixin):
+    config_class = StoriesConfig
+    base_model_prefix = ""
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_attention_backend = True
+    _no_split_modules = ["StoriesBlock"]
+
+    def __init__(self, config: StoriesConfig) -> None:
+        super().__init__(config)
+        layers = config.layers
+        self.token_embedding = nn.Embedding(config.vocab_size, layers[0].width)
+        self.position_embedding = nn.Embedding(config.max_position_embeddings, layers[0].width)
+        self.blocks = nn.ModuleList(StoriesBlock(config, stage, index) for index, stage in enumerate(layers))
+        self.norm = nn.LayerNorm(layers[0].width, eps=config.layer_norm_eps)
+        self.lm_head = nn.Linear(layers[0].width, config.vocab_size)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.token_embedding
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        self.token_embedding = cast(nn.Embedding, value)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        past_key_values: Any = None,
+        use_cache: bool | None = None,
+        **_: Any,
+    ) -> CausalLMOutputWithPast:
+        if use_cache is None:
+            use_cache = self.config.use_cache and not self.training
+        if use_cache and past_key_values is None:
+            past_key_values = DynamicCache(config=self.config)
+        seen = past_key_values.get_seq_length() if past_key_values is not None else 0
+        tokens = input_ids.shape[1]
+        check_tokens(self.config, seen + tokens)
+        positions = torch.arange(seen, seen + tokens, device=input_ids.device)
+        x = self.token_embedding(input_ids) + self.position_embedding(positions)
+        mask = create_causal_mask(self.config, x, attention_mask, past_key_values)
+        for block in self.blocks:
+            x = block(x, mask, past_key_values)
+        logits = self.lm_head(self.norm(x))
+        loss = None if labels is None else self.loss_function(logits, labels, vocab_size=self.config.vocab_size)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=past_key_values)  # type: ignore[arg-type]
+
+
+class Stories(OwnFamily):
+    key = "stories"
+    config_class = StoriesConfig
+    model_class = base_class = StoriesForCausalLM
+    auto_classes = {AutoModelForCausalLM: StoriesForCausalLM}
+    catalogue = {"tinystories-gpt2": ((ORIGINAL,), {})}

@@ -1,0 +1,78 @@
+"""ViT and DeiT: timm's `VisionTransformer`.
+
+timm's attention already reads its sizes from its own attributes, so no forward is rewritten here.
+"""
+
+from typing import Any, cast
+
+from timm.layers import Attention, Mlp
+from timm.models.vision_transformer import Block, VisionTransformer, get_init_weights_vit
+from torch import nn
+
+from leanformer.architecture import Architecture
+from leanformer.models.base import Part
+from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio
+
+
+class ViT(TimmFamily):
+    key = "vit"
+    modules = ("vision_transformer", "deit")
+    model_class = VisionTransformer
+    not_resizable = (
+        *(
+            "aimv2_*",
+            "beit3_*",
+            "vit_giant_patch14_*dinov2",
+            "vit_giant_patch14_*tipsv2",
+        ),  # gated MLPs, normalised heads
+        *("*_18x2_*", "*_xp_*", "*_rpn_*", "vit_pwee_*", "vit_dpwee_*", "vit_dwee_*", "vit_dlittle_*"),  # other blocks
+        *("*_siglip_[0-9]*", "*_map_*", "test_vit3"),  # pooling by attention
+    )
+    reserved = {"depth": "depth", "num_heads": "heads", "embed_dim": "width", "mlp_ratio": "mlp_dim"}
+
+    def parts(self, model: nn.Module) -> list[Part]:
+        vit = cast(VisionTransformer, model)
+        if vit.attn_pool is not None:
+            raise ValueError("name: this ViT pools by attention; only those that pool by token or mean can be resized")
+        found = []
+        for layer, block in enumerate(vit.blocks):
+            self._check_block(block)
+            found.append(
+                Part(path=f"blocks.{layer}.attn", kind="self", layer=layer, attention=block.attn, mlp=block.mlp)
+            )
+        return found
+
+    def arguments(self, architecture: Architecture) -> dict[str, Any]:
+        stage = architecture.stages[0]
+        return {
+            "embed_dim": stage.width,
+            "depth": architecture.depth,
+            "num_heads": construction_heads(stage),
+            "mlp_ratio": mlp_ratio(stage),
+        }
+
+    def initialise(self, model: nn.Module, name: str, module: nn.Module) -> None:
+        vit = cast(VisionTransformer, model)
+        get_init_weights_vit(vit.weight_init_mode)(module, name)
+
+    def check(self, architecture: Architecture) -> None:
+        if architecture.options.get("fix_init"):
+            raise ValueError(
+                "fix_init is not supported: it rescales layers after the initialisation that resizing relies on"
+            )
+
+    @staticmethod
+    def _check_block(block: Any) -> None:
+        """Refuse the rarer blocks of timm's ViTs (parallel, differential, gated, SwiGLU) by name."""
+        plain = type(block) is Block and type(block.attn) is Attention and type(block.mlp) is Mlp
+        if not plain:
+            parts = [type(block).__name__] + [
+                type(getattr(block, n)).__name__ for n in ("attn", "mlp") if hasattr(block, n)
+            ]
+            raise ValueError(
+                f"name: this ViT is built of {', '.join(parts)}; only Block, Attention and Mlp can be resized"
+            )
+        if block.attn.gate is not None or not isinstance(block.attn.norm, nn.Identity):
+            raise ValueError(
+                "name: this ViT gates or normalises its heads' output; only the plain attention can be resized"
+            )

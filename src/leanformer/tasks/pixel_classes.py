@@ -1,0 +1,48 @@
+"""Images as sequences of grey pixels, as the Long-Range Arena reads CIFAR-10."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from leanformer.data import image_sets as pictures
+from leanformer.tasks.base import Task
+from leanformer.tasks.image_classes import Images
+from leanformer.tasks.sequence_classes import Grid, SequenceData
+
+GREY = (0.299, 0.587, 0.114)
+"""Weights of red, green and blue (ITU-R 601)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pixels(Task):
+    """Which images; a tenth of the training images, as a fixed shuffle has them, is for validation."""
+
+    kind: ClassVar[str] = "pixels"
+
+    dataset: str = "digits"
+    """digits, mnist, fashion-mnist, cifar10, cifar100, a folder, or a data set on the hub."""
+    root: str | None = None
+    """Folder with local data sets; LEANFORMER_DATA by default."""
+    img_size: int | None = None
+    """Side that images are brought to; as they are by default."""
+
+    def load(self) -> SequenceData:
+        found = Images(dataset=self.dataset, root=self.root, img_size=self.img_size).load().found
+        train, test = (_grey(split) for split in (found.train, found.held_out))
+        rows = np.random.default_rng(0).permutation(len(train))
+        cut = max(1, len(rows) // 10)
+        validation, rest = np.sort(rows[:cut]), np.sort(rows[cut:])
+        parts = [*(Grid(train.pixels[chosen], train.labels[chosen]) for chosen in (rest, validation)), test]
+        return SequenceData(found.source, parts, test.pixels.shape[1], {"num_labels": found.classes})
+
+
+def _grey(split: pictures.Split) -> Grid:
+    images = torch.as_tensor(split.pictures)
+    if images.shape[1] == 3:
+        weights = torch.tensor(GREY)[:, None, None]
+        images = torch.cat([(chunk * weights).sum(1, keepdim=True).round().byte() for chunk in images.split(1000)])
+    return Grid(images.flatten(1).numpy(), split.labels.numpy())

@@ -1,0 +1,63 @@
+"""The command line as a user meets it: what it prints, in which form, and one clear line on a mistake."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from support.command import run
+
+
+def test_help_lists_the_commands_and_loads_nothing_heavy() -> None:
+    shown = run("--help")
+    assert shown.returncode == 0
+    assert "paper" in shown.stdout
+    probe = "import sys; sys.argv = ['leanformer']; import leanformer.cli; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_version_is_the_packages() -> None:
+    import leanformer
+
+    assert run("--version").stdout == f"leanformer {leanformer.__version__}\n"
+
+
+def test_paper_as_json() -> None:
+    shown = run("paper", "--table", "Tab. 2", "--json")
+    answer = json.loads(shown.stdout)
+    assert [row["params"] for row in answer["rows"]] == [89_160_785, 64_150_609, 64_085_073]
+    assert answer["rows"][1]["status"] == "matches"
+    assert answer["rows"][1]["architecture"]["stages"][0]["head_dim"] == 32
+    assert answer["summary"] == "2 of 2 printed counts match as printed, 0 under another reading, 0 stay unexplained."
+
+
+def test_paper_as_a_table_and_as_markdown() -> None:
+    table = run("paper", "--table", "Tab. 1").stdout
+    assert "119,589,889" in table
+    assert "split, head_dim 32" in table
+    markdown = run("paper", "--table", "Tab. 1", "--markdown").stdout.splitlines()
+    assert markdown[0].startswith("| table | model |")
+    assert markdown[3].endswith("| 84 M | 84,182,017 | split, head_dim 32 | matches |")
+
+
+def test_models_lists_names() -> None:
+    listed = json.loads(run("models", "--json").stdout)
+    assert "vit_base_patch16_224" in listed["vit"]
+    assert "lean_vit_base_patch16_224" in listed["lean"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["paper", "--table", "Tab. 9"], '--table "Tab. 9" names no table; there are "Tab. 1"'),
+        (["paper", "--json", "--markdown"], "--json and --markdown exclude each other"),
+        (["models", "zzz"], "no model name contains 'zzz'"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(arguments: list[str], message: str) -> None:
+    shown = run(*arguments)
+    assert shown.returncode == 2
+    assert shown.stdout == ""
+    assert message in shown.stderr
+    assert len(shown.stderr.strip().splitlines()) == 1

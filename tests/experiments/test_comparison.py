@@ -1,0 +1,423 @@
+"""Comparisons end to end: arms, budgets, resuming, the record, the report and the command."""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leanformer as lf
+from leanformer.architecture import Architecture
+from leanformer.cli import main
+from leanformer.costs.closed_forms import Setting, formula
+from leanformer.experiments.budgets import Budget, steps_of
+from leanformer.experiments.comparison import compare, read_record, summarise
+from leanformer.experiments.overrides import adjusted, redesigned
+from leanformer.report import page
+from leanformer.runners import workers as jobs
+from support import tiny_run as trained
+from support.command import run
+from support.tiny_run import recipe
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    out = tmp_path_factory.mktemp("comparison") / "small"
+    found = compare(recipe(), arms=["original", "lean", "shallow", "wide"], out=out, jobs=1)
+    return {"out": out, **found}
+
+
+# Arms
+
+
+def sizes(design: Architecture) -> tuple[int, int, int]:
+    stage = design.stages[0]
+    return design.depth, stage.heads, stage.mlp_dim
+
+
+def test_the_arms_are_a_two_by_two() -> None:
+    arms = replace(recipe(), arms=("original", "lean", "shallow", "wide")).architectures()
+    assert {arm: sizes(design) for arm, design in arms.items()} == {
+        "original": (2, 2, 32),
+        "lean": (1, 4, 16),
+        "shallow": (1, 2, 32),
+        "wide": (2, 4, 16),
+    }
+
+
+def test_the_control_of_a_schedule_of_heads_has_its_depth() -> None:
+    scheduled = replace(recipe(), lean=recipe().original.with_head_schedule([2, 4, 8]))
+    assert sizes(scheduled.architecture("shallow")) == (3, 2, 32)
+    with pytest.raises(ValueError, match="a schedule of heads has no form with 2 layers"):
+        scheduled.architecture("wide")
+
+
+def test_stages_are_crossed_one_by_one() -> None:
+    original = lf.architecture_of("davit_tiny")
+    lean = original.with_depth([1, 1, 1, 1]).with_heads([4, 8, 16, 32], keep="width")
+    crossed = replace(recipe(), original=original, lean=lean)
+    assert [stage.depth for stage in crossed.architecture("shallow").stages] == [1, 1, 1, 1]
+    assert [stage.heads for stage in crossed.architecture("shallow").stages] == [s.heads for s in original.stages]
+    assert [stage.heads for stage in crossed.architecture("wide").stages] == [4, 8, 16, 32]
+
+
+# The record
+
+
+def test_every_run_is_there_and_the_numbers_agree(record: dict[str, Any]) -> None:
+    for arm, row in record["arms"].items():
+        results = [json.loads((record["out"] / arm / f"seed-{s}" / "result.json").read_text()) for s in range(3)]
+        assert row["scores"] == {str(seed): result["final"]["accuracy"] for seed, result in enumerate(results)}
+        assert row["params"] == results[0]["params"]
+        assert row["score"]["mean"] == pytest.approx(np.mean([result["final"]["accuracy"] for result in results]))
+        assert row["step_seconds"] > 0
+        assert row["kappa"] > 1
+    difference = record["verdict"]["lean"]["original"]["difference"]
+    lean, original = (record["arms"][arm]["score"]["mean"] for arm in ("lean", "original"))
+    assert difference["mean"] == pytest.approx(lean - original)
+    assert record["verdict"]["words"] == record["verdict"]["all_words"][0]
+    assert record["verdict"]["outcome"] in ("holds", "loses", "cannot tell")
+
+
+def test_arms_of_one_seed_see_the_same_batches_and_seeds_do_not(tmp_path: Path) -> None:
+    seen: dict[tuple[str, int], list[Any]] = {}
+
+    class Watched(type(trained.digits())):  # type: ignore[misc]
+        def batches(self, order: Any, steps: range, part: Any) -> Any:
+            for images, labels in super().batches(order, steps, part):
+                seen.setdefault((self.arm, order.seed), []).append(images.sum().item())
+                yield images, labels
+
+    healthy = trained.digits()
+    for arm in ("original", "lean"):
+        for seed in range(2):
+            from leanformer.experiments.comparison import Plan
+            from leanformer.training.loop import train
+            from leanformer.training.run import write_run
+
+            plan = Plan(
+                recipe=recipe(),
+                seeds=(0, 1),
+                budget=Budget(),
+                steps={"original": 4, "lean": 4},
+                source="",
+                circumstances={},
+            )
+            write_run(plan.run(arm, seed), tmp_path / arm / str(seed))
+            data = Watched(healthy.task, healthy.found)
+            data.arm = arm
+            train(tmp_path / arm / str(seed), data)
+    assert seen["original", 0] == seen["lean", 0]
+    assert seen["original", 1] == seen["lean", 1]
+    assert seen["original", 0] != seen["original", 1]
+
+
+def test_it_is_drawn_again_from_the_record_alone(record: dict[str, Any], tmp_path: Path) -> None:
+    copy = tmp_path / "comparison.json"
+    copy.write_text((record["out"] / "comparison.json").read_text())
+    again = read_record(copy)
+    html, markdown = page.write(again, tmp_path)
+    text = html.read_text()
+    assert text.count("<svg") == 4
+    assert "http" not in text.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    ).replace("https://matplotlib.org", ""), "the page needs nothing from elsewhere"
+    for line in again["verdict"]["all_words"]:
+        assert page.sentence(line) in markdown.read_text()
+    for name in ("differences", "learning_curves", "score_by_params", "kappa"):
+        for suffix in (".png", ".svg", ".pdf"):
+            assert (tmp_path / "figures" / f"{name}{suffix}").stat().st_size > 5000
+    with pytest.raises(ValueError, match=r"holds no comparison: neither plan\.json nor comparison\.json is there"):
+        read_record(tmp_path / "figures")
+
+
+def test_names_cannot_break_out_of_the_page(record: dict[str, Any], tmp_path: Path) -> None:
+    html, _ = page.write({**record, "source": "<script>alert(1)</script>"}, tmp_path)
+    assert "<script>" not in html.read_text()
+
+
+# Going on
+
+
+def test_more_seeds_and_arms_are_added_to_what_is_there(tmp_path: Path) -> None:
+    first = compare(recipe(), arms=["original", "lean"], seeds=1, out=tmp_path, jobs=1)
+    stamp = (tmp_path / "lean" / "seed-0" / "result.json").stat().st_mtime_ns
+    second = compare(recipe(), arms=["original", "shallow"], seeds=2, out=tmp_path, jobs=1, margin=9)
+    assert (tmp_path / "lean" / "seed-0" / "result.json").stat().st_mtime_ns == stamp
+    assert list(second["arms"]) == ["original", "shallow", "lean"]
+    assert second["margin"] == 9
+    assert all(len(arm["scores"]) == 2 for arm in second["arms"].values())
+    assert second["arms"]["lean"]["scores"]["0"] == first["arms"]["lean"]["scores"]["0"]
+    said: list[str] = []
+    compare(recipe(), arms=["original", "shallow"], seeds=2, out=tmp_path, jobs=1, say=said.append)
+    assert "is complete: nothing to train" in said[-1]
+    with pytest.raises(ValueError, match=r"holds another comparison: training.lr is 0\.004 there and 0\.1 here"):
+        compare(
+            replace(recipe(), training=trained.training(steps=6, lr=0.1, evaluations=2, save_every=None)), out=tmp_path
+        )
+
+
+def test_workers_give_what_one_process_gives(record: dict[str, Any], tmp_path: Path) -> None:
+    found = compare(recipe(), arms=["original", "lean", "shallow", "wide"], out=tmp_path, jobs=2)
+    assert {arm: row["scores"] for arm, row in found["arms"].items()} == {
+        arm: row["scores"] for arm, row in record["arms"].items()
+    }
+    assert found["runs"] == record["runs"]
+
+
+def test_killed_with_its_workers_it_goes_on_and_no_worker_stays(record: dict[str, Any], tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys\nsys.path.insert(0, sys.argv[1])\nfrom test_comparison import compare, recipe\n"
+        "compare(recipe(), arms=['original', 'lean', 'shallow', 'wide'], out=sys.argv[2], jobs=2)\n"
+    )
+    out = tmp_path / "out"
+    process = subprocess.Popen([sys.executable, program, str(Path(__file__).parent), str(out)])
+    while process.poll() is None and not list(out.glob("*/*/result.json")):
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:  # a worker ends at its next report
+        try:
+            found = compare(recipe(), arms=["original", "lean", "shallow", "wide"], out=out, jobs=1)
+            break
+        except ValueError as error:
+            assert "another process is working in" in str(error)
+            time.sleep(0.2)
+    assert found["runs"] == record["runs"]
+
+
+def test_a_run_that_diverges_is_told_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    healthy = type(trained.digits()).loss
+
+    def poisoned(self: Any, model: Any, batch: Any) -> Any:
+        found = healthy(self, model, batch)
+        return found * math.nan if sum(1 for _ in model.parameters()) > 20 else found
+
+    monkeypatch.setattr(type(trained.digits()), "loss", poisoned)
+    found = compare(recipe(), arms=["original", "lean"], seeds=2, out=tmp_path, jobs=1)
+    assert list(found["failures"]) == ["original, seed 0", "original, seed 1"]
+    assert "the loss became nan at step 1" in found["failures"]["original, seed 0"]
+    assert len(found["arms"]["lean"]["scores"]) == 2
+    assert found["arms"]["original"]["score"] is None
+    assert summarise(tmp_path)["failures"] == found["failures"], "the folder remembers"
+    html, _ = page.write(found, tmp_path)
+    assert "Did not finish: original, seed 0: the loss became nan" in html.read_text()
+
+
+def test_an_arm_is_not_judged_by_its_luckier_runs(tmp_path: Path) -> None:
+    compare(recipe(), arms=["original", "lean", "shallow"], seeds=4, out=tmp_path, jobs=1, margin=100)
+    assert summarise(tmp_path)["verdict"]["outcome"] == "holds"
+    lost = tmp_path / "lean" / "seed-3"
+    (lost / "result.json").unlink()
+    (lost / "diverged.json").write_text('{"text": "the loss became nan"}')
+    found = summarise(tmp_path)
+    assert found["verdict"]["outcome"] == "cannot tell"
+    assert found["verdict"]["words"].startswith(
+        "cannot tell: runs diverged (1 of lean); of the others, lean holds against"
+    )
+    assert found["failures"] == {"lean, seed 3": "the loss became nan"}
+    (lost / "diverged.json").unlink()
+    (tmp_path / "shallow" / "seed-1" / "result.json").unlink()
+    assert summarise(tmp_path)["verdict"]["effects"]["depth"]["seeds"] == 2, "while runs are under way"
+
+
+def test_processes_compare_together(tmp_path: Path) -> None:
+    """Several runs one after the other, a budget that only one process may reckon, one table, one report."""
+    torchrun = Path(sys.executable).with_name("torchrun")
+    arguments = [
+        "compare",
+        "--steps",
+        "4",
+        "--seeds",
+        "1",
+        "--budget",
+        "time",
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
+    command = [torchrun, "--standalone", "--nproc-per-node", "2", "-m", "leanformer", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    shown = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    assert shown.returncode == 0, shown.stderr[-3000:]
+    answer = json.loads(shown.stdout)
+    assert [len(arm["scores"]) for arm in answer["arms"].values()] == [1, 1, 1]
+    assert shown.stderr.count("data: digits") == 1
+    assert (tmp_path / "out" / "report.html").is_file()
+    again = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    assert json.loads(again.stdout)["arms"]["lean"]["scores"] == answer["arms"]["lean"]["scores"]
+
+
+# Budgets
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("steps", Budget("steps")),
+        ("steps=2000", Budget("steps", 2000)),
+        ("tokens=50M", Budget("tokens", 50e6)),
+        ("flops=1e15", Budget("flops", 1e15)),
+        ("time=1.5h", Budget("time", 5400)),
+        ("time=90", Budget("time", 90)),
+    ],
+)
+def test_budgets_are_read(text: str, budget: Budget) -> None:
+    assert Budget.parse(text) == budget
+
+
+@pytest.mark.parametrize("text", ["", "days", "steps=", "steps=0", "time=10y", "flops=-1", "tokens=many"])
+def test_wrong_budgets_are_told(text: str) -> None:
+    with pytest.raises(ValueError, match=f'--budget takes steps, epochs, tokens, flops, time, .* got "{text}"'):
+        Budget.parse(text)
+
+
+def test_what_is_held_equal_decides_the_steps() -> None:
+    chosen, data = replace(recipe(), arms=("original", "lean")), trained.digits()
+    designs = chosen.architectures()
+
+    def steps(budget: str) -> dict[str, int]:
+        return steps_of(Budget.parse(budget), designs, chosen.original, data, replace(chosen.training, steps=1000))
+
+    assert steps("steps") == {"original": 1000, "lean": 1000}
+    assert steps("steps=7") == {"original": 7, "lean": 7}
+    assert steps("tokens=6400") == {"original": 100, "lean": 100}  # 16 images of 4 tokens a step
+    equal = steps("flops")
+    setting = Setting(batch=16)
+    macs = {arm: formula(design, setting).cost(design, setting).forward_macs for arm, design in designs.items()}
+    assert equal["original"] == 1000
+    assert equal["lean"] * macs["lean"] == pytest.approx(1000 * macs["original"], rel=1e-3)
+    timed = steps("time")
+    assert timed["original"] == 1000
+    assert timed["lean"] > 1000
+    with pytest.raises(ValueError, match="--budget flops=10 is less than one step"):
+        steps("flops=10")
+
+
+# Choices
+
+
+def test_recipes_are_adjusted() -> None:
+    changed = adjusted(
+        recipe(),
+        lean="depth=1,heads=8,keep=width",
+        arms=["narrow:heads=1,mlp_dim=8"],
+        settings=["training.clip=null", "task.shift=0", "training.lr=1e-3"],
+        training={"steps": 9, "batch": None},
+    )
+    assert sizes(changed.lean) == (1, 8, 32)
+    assert changed.lean.stages[0].head_dim == 2
+    assert sizes(changed.architecture("narrow")) == (2, 1, 8)
+    assert (changed.training.clip, changed.training.lr, changed.training.steps) == (None, 1e-3, 9)
+    assert changed.task.shift == 0  # type: ignore[attr-defined]
+    stages = redesigned(lf.architecture_of("davit_tiny"), "depth=[1,1,2,1],heads=[2,4,8,16]").stages
+    assert [(stage.depth, stage.heads) for stage in stages] == [(1, 2), (1, 4), (2, 8), (1, 16)]
+
+
+def test_another_model_brings_its_own_lean_design() -> None:
+    changed = adjusted(recipe(), model="vit_tiny_patch16_224", settings=["task.img_size=32", "task.shift=0"])
+    assert changed.original.options["num_classes"] == 10
+    assert changed.lean.depth < changed.original.depth
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (dict(lean="layers=3"), 'sizes are given as in "depth=4,heads=8,mlp_dim=128"'),
+        (dict(arms=["lean:depth=1"]), '--arm takes a new name and sizes, as in "narrow:heads=2,mlp_dim=64", got'),
+        (dict(settings=["lr=1"]), '--set takes "training.NAME=VALUE" or "task.NAME=VALUE", got "lr=1"'),
+        (dict(settings=["training.rate=1"]), "training has no setting rate; it has accumulate, batch"),
+        (dict(settings=["task.blur=1"]), "the task images has no setting blur"),
+        (dict(settings=["training.lr=[1"]), "'[1' is no value"),
+        (dict(arms=["../x:depth=1"]), "--arm takes a new name and sizes"),
+        (dict(model="vit_tiny_patch16_224"), "vit_tiny_patch16_224 cannot be built for these data"),
+        (dict(training={"steps": 0}), "steps must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_wrong_choices_are_told(choice: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        adjusted(recipe(), **choice)
+
+
+# The command
+
+
+def called(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[Any, Any]:
+    """The command in this process, where everything is imported already: exit code, and what it printed."""
+    monkeypatch.setattr(sys, "argv", ["leanformer", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code, capsys.readouterr()
+
+
+def test_the_command_prints_one_json_object_and_writes_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, again = tmp_path / "out", tmp_path / "again"
+    shown = run("compare", "--steps", "4", "--seeds", "2", "--arms", "original,lean", "--out", str(out), "--json")
+    answer = json.loads(shown.stdout)
+    assert list(answer["arms"]) == ["original", "lean"]
+    assert answer["verdict"]["words"].startswith("cannot tell: at least 1 more seed needed")
+    assert "data: digits, embedded in scikit-learn, 1,438 training samples" in shown.stderr
+    assert (out / "report.html").is_file()
+    _, table = called(["report", str(out), "--out", str(again)], monkeypatch, capsys)
+    assert "77,290" in table.out
+    assert "49 % fewer parameters" in table.out
+    assert (again / "figures" / "kappa.pdf").is_file()
+    lean = str(out / "lean" / "seed-0")
+    _, one = called(["train", lean, "--json"], monkeypatch, capsys)
+    assert json.loads(one.out)["final"]["accuracy"] == answer["arms"]["lean"]["scores"]["0"]
+    _, measured = called(["measure", lean, "--json", "--out", str(tmp_path / "measured")], monkeypatch, capsys)
+    assert json.loads(measured.out)["inputs"] == "8 held-out samples of digits, embedded in scikit-learn"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "--seeds", "0"], '--seeds takes a whole number of at least 1, got "0"'),
+        (["compare", "--arms", "lean,fat"], 'there is no arm "fat"; there are original, lean, shallow, wide'),
+        (["compare", "sound"], 'there is no recipe "sound"; there are digits, fashion-mnist'),
+        (["compare", "--budget", "days"], "--budget takes steps, epochs, tokens, flops, time"),
+        (["compare", "images"], "the recipe images needs --data DIR"),
+        (["compare", "images", "--data", "nowhere"], "nowhere is no folder"),
+        (["compare", "--lean", "heads=8,keep=depth"], "keep must be 'head_dim'"),
+        (["report", "nowhere"], "nowhere holds no comparison"),
+        (["recipes", "sound"], 'there is no recipe "sound"'),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, shown = called(arguments, monkeypatch, capsys)
+    assert code == 2
+    assert shown.out == ""
+    assert message in shown.err
+    assert len(shown.err.strip().splitlines()) == 1
+
+
+def test_jobs_follow_the_cores() -> None:
+    assert jobs.default_jobs(threads=1) == jobs.cores()
+    assert jobs.default_jobs(threads=10**6) == 1
+
+
+def test_summaries_need_a_finished_run(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is no comparison: it holds no plan\.json"):
+        summarise(tmp_path)
