@@ -11,7 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks import conditioning, cost, generators, nystrom, training
-from leanformer.records.base import circumstances, write_json
+from leanformer.records.circumstances import circumstances
+from leanformer.records.files import write_json
 
 RESULTS = Path(__file__).parents[1] / "results" / "bench"
 
@@ -59,7 +60,7 @@ def main() -> None:
     for name in names:
         record = BENCHMARKS[name](console)
         command = "make bench" if len(names) == len(BENCHMARKS) else f"python -m benchmarks {' '.join(names)}"
-        write_json(RESULTS / f"{name}.json", {**record, **circumstances(), "command": command})
+        write_json(RESULTS / f"{name}.json", {**record, **circumstances().model_dump(), "command": command})
 
 
 if __name__ == "__main__":

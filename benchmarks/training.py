@@ -41,7 +41,7 @@ from leanformer.data.image_sets import DEBIAN
 from leanformer.data.order import Order, Part
 from leanformer.experiments.recipes import recipe
 from leanformer.models import registry as families
-from leanformer.records.base import quantiles
+from leanformer.records.numbers import quantiles
 from leanformer.tasks.base import Batch
 from leanformer.tasks.image_classes import ImageData
 from leanformer.training.loop import decay_groups, seed_everything, train

@@ -1,34 +1,56 @@
-"""The processes that run one program together, as torchrun starts them. Accelerate and torch only."""
+"""This machine, and the processes that run one program together: who is first, and how many cores there are.
+
+PyTorch and Accelerate are imported by the functions that need them.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import platform
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
-
-import torch
 
 Result = TypeVar("Result")
 
 
-def count() -> int:
-    return int(os.environ.get("WORLD_SIZE", "1"))
+# Processes, as torchrun starts them
 
 
-def is_first() -> bool:
-    return int(os.environ.get("RANK", "0")) == 0
+def process_count() -> int:
+    return _from_environment("WORLD_SIZE", default=1, least=1)
 
 
-def from_first(make: Callable[[], Result]) -> Result:
-    """What the first process makes, on all of them; an error there is an error everywhere, so that none waits on."""
-    if count() == 1:
+def is_first_process() -> bool:
+    """Whether this is the process that writes, prints and measures for all of them."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        return bool(torch.distributed.get_rank() == 0)
+    return _from_environment("RANK", default=0, least=0) == 0
+
+
+def _from_environment(name: str, default: int, least: int) -> int:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) < least:
+        raise ValueError(f"the environment variable {name} must be a whole number from {least} on, got {text!r}")
+    return int(text)
+
+
+def from_first_process(make: Callable[[], Result]) -> Result:
+    """What the first process makes, on all of them. An error there is an error everywhere, so that none waits."""
+    if process_count() == 1:
         return make()
+    import torch
     from accelerate import PartialState
     from accelerate.utils import broadcast_object_list
 
-    PartialState(cpu=not torch.accelerator.is_available())  # connects the processes, if they are not yet
+    PartialState(cpu=not torch.accelerator.is_available())  # connects the processes, if they are not connected yet
     sent: list[Any] = [None, None]
-    if is_first():
+    if is_first_process():
         try:
             sent = [make(), None]
         except (ValueError, OSError) as error:
@@ -40,6 +62,32 @@ def from_first(make: Callable[[], Result]) -> Result:
 
 
 def disconnect() -> None:
-    """At the end of a program."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    """Leave the process group, at the end of a program."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+# Cores
+
+
+def cores() -> int:
+    """CPU cores that this process may use: those of its affinity mask, and no more than its cgroup's quota."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(usable, _quota()))
+
+
+def _quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Whole cores of the cgroup's quota; without a quota, more than any machine has."""
+    try:
+        limit, period = path.read_text(encoding="utf-8").split()
+        return math.ceil(int(limit) / int(period))
+    except (OSError, ValueError):  # no cgroup, or "max"
+        return 1 << 20
+
+
+def processor() -> str:
+    """The processor's name."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())

@@ -13,9 +13,11 @@ import leanformer as lf
 from leanformer.conditioning import gaussian as theory
 from leanformer.conditioning import inputs, measurement
 from leanformer.models import registry as families
-from leanformer.records.base import number, plain, write_json
-from leanformer.report import curves, figures
-from leanformer.report.measurement import figure
+from leanformer.records.files import number, plain, write_json
+from leanformer.report.figures import comparison as curves
+from leanformer.report.figures import measurement as figures
+from leanformer.report.figures import style
+from leanformer.report.numbers import significant as figure
 from support.architectures import SMALL
 from support.command import run
 
@@ -113,7 +115,7 @@ def test_theory_record_and_every_figure(tmp_path: Path, folder: Path) -> None:
         "training": curves.kappa_over_training({"lean": [[{"step": 0, "kappa": kappa}, {"step": 5, "kappa": kappa}]]}),
     }
     for name, made in drawn.items():
-        png, svg = figures.save(made, tmp_path / name)
+        png, svg = style.save(made, tmp_path / name)
         assert png.stat().st_size > 10_000
         assert b"</svg>" in svg.read_bytes()
         assert made.axes[0].get_yscale() == "log"

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leanformer.training.checkpoints import SUMS, Checkpoints, locked, random_state, set_random_state, write_whole
+from leanformer.records.files import locked, write_text
+from leanformer.training.checkpoints import SUMS, Checkpoints, random_state, set_random_state
 
 
 def save(checkpoints: Checkpoints, step: int, best: int | None = None) -> None:
@@ -86,7 +87,7 @@ def test_a_lock_is_lifted_when_its_holder_ends(tmp_path: Path) -> None:
 
 
 def test_text_is_written_whole(tmp_path: Path) -> None:
-    write_whole(tmp_path / "a" / "b.json", "1")
-    write_whole(tmp_path / "a" / "b.json", "22")
+    write_text(tmp_path / "a" / "b.json", "1")
+    write_text(tmp_path / "a" / "b.json", "22")
     assert (tmp_path / "a" / "b.json").read_text() == "22"
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b.json"]

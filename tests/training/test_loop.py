@@ -190,7 +190,7 @@ def checkpoints_before(message: str) -> int:
 
 
 def test_two_processes_keep_out_of_one_folder(tmp_path: Path) -> None:
-    from leanformer.training.checkpoints import locked
+    from leanformer.records.files import locked
 
     folder = trained.described(tmp_path)
     with locked(folder), pytest.raises(ValueError, match="another process is working in"):

@@ -3,8 +3,9 @@
 import os
 import sys
 
-from leanformer.cli import models, runs  # noqa: F401  they add their commands to the app
+from leanformer.cli import compare, design, generate, glue, measure, models, paper, recipes, report, sweep, train  # noqa: F401  each adds its commands to the app
 from leanformer.cli.shared import app, messages
+from leanformer.machine import disconnect, is_first_process
 
 
 def main() -> None:
@@ -14,11 +15,8 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError) as error:
-        if os.environ.get("RANK", "0") == "0":
+        if is_first_process():
             messages.print(f"leanformer: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
     finally:
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            from leanformer.machine import disconnect
-
-            disconnect()
+        disconnect()

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from leanformer.machine import is_first
+from leanformer.machine import is_first_process
 
 
 class RunsProgress:
@@ -25,7 +25,7 @@ class RunsProgress:
             TextColumn("{task.fields[note]}", style="dim"),
             TimeRemainingColumn(),
             console=console,
-            disable=not console.is_terminal or not is_first(),
+            disable=not console.is_terminal or not is_first_process(),
             transient=True,
         )
         self.whole: TaskID | None = None
@@ -46,7 +46,7 @@ class RunsProgress:
             self.say("stopped; the same command goes on where it stopped")
 
     def say(self, message: str) -> None:
-        if is_first():
+        if is_first_process():
             self.console.print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
 
     def planned(self, steps: Mapping[str, int], runs: Sequence[tuple[str, int]]) -> None:

@@ -60,8 +60,8 @@ def show(
     record: Mapping[str, Any], table: Callable[..., Any], draw: Callable[..., Any], path: Path, as_json: bool
 ) -> None:
     """Write the record and its figure; print the record or its table."""
-    from leanformer.records.base import plain, write_json
-    from leanformer.report.figures import save
+    from leanformer.records.files import plain, write_json
+    from leanformer.report.figures.style import save
 
     write_json(path.with_suffix(".json"), record)
     files = save(draw(record), path)
@@ -94,3 +94,7 @@ def count(option: str, text: str) -> int:
     if not text.strip().isdigit() or int(text) < 1:
         raise ValueError(f'{option} takes a whole number of at least 1, got "{text}"')
     return int(text)
+
+
+def names(text: str) -> list[str] | None:
+    return [name.strip() for name in text.split(",")] if text else None

@@ -22,7 +22,8 @@ from leanformer.conditioning.query_key import query_key_ranks
 from leanformer.models import names as zoo
 from leanformer.models import registry as families
 from leanformer.models.weights import from_pretrained, load_weights
-from leanformer.records.base import circumstances, quantiles
+from leanformer.records.circumstances import circumstances
+from leanformer.records.numbers import quantiles
 
 
 def load(name: str, checkpoint: Path | None = None, seed: int = 0) -> nn.Module:
@@ -111,7 +112,7 @@ def measure_named(
         "inputs": chosen.source,
         "layers": layers,
         "warnings": warnings(layers),
-        **circumstances(),
+        **circumstances().model_dump(),
     }
 
 
@@ -125,7 +126,7 @@ def measure_ranks(name: str, checkpoint: Path | None = None, seed: int = 0) -> d
         "model": name,
         "weights": _weights(name, checkpoint, seed),
         "layers": layers,
-        **circumstances(),
+        **circumstances().model_dump(),
     }
 
 
@@ -209,7 +210,7 @@ def measure_heads(
         "weights": f"initial, seed {seed}",
         "inputs": chosen.source,
         "rows": rows,
-        **circumstances(),
+        **circumstances().model_dump(),
     }
 
 
@@ -253,5 +254,5 @@ def theory_record(
             "edge": [theory.edge_kappa(tokens, columns) for columns in dense],
             "expected": [math.exp(theory.expected_log_kappa(tokens, columns)) for columns in dense],
         },
-        **circumstances(),
+        **circumstances().model_dump(),
     }

@@ -20,7 +20,7 @@ from torch import nn
 from leanformer.conditioning.spectra import Conditioning, conditioning
 from leanformer.models import registry as families
 from leanformer.models.base import Kind
-from leanformer.records.base import quantiles
+from leanformer.records.numbers import quantiles
 
 Rule = str | Sequence[str] | Callable[[str, nn.Module], bool]
 """Which modules are output projections: name patterns such as "*.attention.out", or a function of name and module."""

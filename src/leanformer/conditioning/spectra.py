@@ -19,6 +19,8 @@ import torch
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from leanformer.machine import cores
+
 Array = NDArray[np.float64]
 
 GRAM_LIMIT = 5e5
@@ -137,7 +139,7 @@ def singular_values(matrices: torch.Tensor, name: str = "the batch") -> Array:
         scale = np.abs(plain).max(axis=(1, 2), keepdims=True)
         scale[~((scale > 0) & np.isfinite(scale))] = 1
         plain = plain / scale
-    workers = min(torch.get_num_threads(), _cores())
+    workers = min(torch.get_num_threads(), cores())
     chunk = max(UNLOCKED_SIZE // short_side + 1, min(CHUNK_BYTES // (8 * rows * columns), -(-count // workers)))
     values = np.empty((count, short_side))
     with _blas().limit(limits=1, user_api="blas"):
@@ -197,10 +199,6 @@ def _pool(workers: int) -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.cache

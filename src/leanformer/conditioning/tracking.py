@@ -21,7 +21,9 @@ from torch import nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from leanformer.conditioning.probing import Call, Rule, measure, unwrap
-from leanformer.records.base import plain, quantiles
+from leanformer.machine import is_first_process
+from leanformer.records.files import plain
+from leanformer.records.numbers import quantiles
 
 
 class Tracker:
@@ -46,7 +48,7 @@ class Tracker:
 
     def record(self, **labels: Any) -> dict[str, Any] | None:
         """Measure now; returns the record, or None on all processes but the first of a distributed run."""
-        if self._measuring or not _first_process():
+        if self._measuring or not is_first_process():
             return None
         self._measuring = True
         try:
@@ -157,8 +159,3 @@ def _copied(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple(_copied(item) for item in value)
     return value
-
-
-def _first_process() -> bool:
-    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return not distributed or torch.distributed.get_rank() == 0

@@ -19,7 +19,7 @@ from leanformer.costs.closed_forms import Cost, Formula, Setting, formula, peak_
 from leanformer.designing.guards import Guard, guards
 from leanformer.models import names as zoo
 from leanformer.models import registry as families
-from leanformer.records.base import circumstances
+from leanformer.records.circumstances import circumstances
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +237,7 @@ class Plan:
             "refused": len(self.refused),
             "words": self.words(),
             "points": [[c.cost.params.total, c.cost.memory_bytes, c.warned] for c in self.found],
-            **circumstances(),
+            **circumstances().model_dump(),
         }
 
 

@@ -20,11 +20,11 @@ from leanformer.costs.closed_forms import Setting, formula
 from leanformer.experiments.budgets import Budget, steps_of, trained_for
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.verdicts import Effects, Estimate, Verdict, compare_pairs, effects, estimate, signed
-from leanformer.machine import from_first, is_first
+from leanformer.machine import from_first_process, is_first_process
 from leanformer.models import registry as families
-from leanformer.records.base import circumstances, number, plain
+from leanformer.records.circumstances import circumstances
+from leanformer.records.files import locked, number, plain, write_text
 from leanformer.runners import workers as running
-from leanformer.training.checkpoints import locked, write_whole
 from leanformer.training.loop import check_tracker
 from leanformer.training.run import Run, differences, read_back, write_run
 
@@ -157,12 +157,12 @@ def compare(
     out = Path(out) if out is not None else Path("runs") / f"compare-{recipe.name}"
     check_tracker(log_with)
     with contextlib.ExitStack() as stack:
-        from_first(lambda: stack.enter_context(locked(out)))
+        from_first_process(lambda: stack.enter_context(locked(out)))
         data = running.load(recipe.task)
-        if is_first():
+        if is_first_process():
             say(f"data: {data.source}" + (f", {data.size:,} training samples" if data.size else ""))
         fitted = recipe.fitted(data.options)
-        plan = from_first(lambda: _plan(fitted, chosen, equal, out, data, margin))
+        plan = from_first_process(lambda: _plan(fitted, chosen, equal, out, data, margin))
         open_runs = {
             folder_of(out, arm, seed): (arm, seed)
             for arm, seed in plan.runs()
@@ -171,16 +171,16 @@ def compare(
         planned(plan, list(open_runs.values()))
 
         def hear(folder: Path, event: Mapping[str, Any]) -> None:
-            if is_first():
+            if is_first_process():
                 listen(*open_runs[folder], event)
 
-        if not open_runs and is_first():
+        if not open_runs and is_first_process():
             say(f"{out} is complete: nothing to train (another --out, more --seeds or --arms run more)")
         threads = recipe.training.threads
         workers = running.default_jobs(threads) if jobs is None else jobs
         running.run_all(list(open_runs), workers, hear, threads, log_with)
         record = summarise(out)
-        if is_first():
+        if is_first_process():
             write_record(record, out)
         return record
 
@@ -229,11 +229,11 @@ def _plan(recipe: Recipe, seeds: tuple[int, ...], budget: Budget, out: Path, dat
         budget=budget,
         steps=steps,
         source=data.source,
-        circumstances=there["circumstances"] if there else circumstances(),
+        circumstances=there["circumstances"] if there else circumstances().model_dump(),
         tokens=data.tokens,
         samples=data.size,
     )
-    write_whole(path, json.dumps(plan.to_dict(), indent=2) + "\n")
+    write_text(path, json.dumps(plan.to_dict(), indent=2) + "\n")
     for arm, seed in plan.runs():
         write_run(plan.run(arm, seed), folder_of(out, arm, seed))
     return plan
@@ -266,7 +266,7 @@ def _same(there: Mapping[str, Any], recipe: Recipe, budget: Budget, out: Path, d
 
 
 def write_record(record: Mapping[str, Any], folder: Path) -> None:
-    write_whole(folder / "comparison.json", json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
+    write_text(folder / "comparison.json", json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
 
 
 def read_record(path: Path) -> dict[str, Any]:

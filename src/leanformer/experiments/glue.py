@@ -16,9 +16,9 @@ from leanformer.experiments import recipes
 from leanformer.experiments.comparison import Listener, Planned, compare
 from leanformer.experiments.overrides import adjusted
 from leanformer.experiments.verdicts import compare_pairs, estimate
-from leanformer.records.base import circumstances, plain
+from leanformer.records.circumstances import circumstances
+from leanformer.records.files import plain, write_text
 from leanformer.tasks.sentence_classes import TASKS, Glue, Missing
-from leanformer.training.checkpoints import write_whole
 
 MARGIN = 1.0
 """Points of the average that matter."""
@@ -65,7 +65,7 @@ def glue(
     if not found:
         raise ValueError("no task of GLUE is at hand: " + "; ".join(missing.values()))
     record = _record(found, missing)
-    write_whole(out / "glue.json", json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
+    write_text(out / "glue.json", json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
     return record
 
 
@@ -92,7 +92,7 @@ def _record(found: Mapping[str, Mapping[str, Any]], missing: Mapping[str, str]) 
         "params": {arm: row["params"] for arm, row in next(iter(found.values()))["arms"].items()},
         "missing": dict(missing),
         "words": words,
-        **circumstances(),
+        **circumstances().model_dump(),
     }
 
 

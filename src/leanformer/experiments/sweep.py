@@ -24,12 +24,12 @@ from leanformer.experiments import comparison
 from leanformer.experiments.comparison import Listener, NothingFinished, Planned, compare, folder_of
 from leanformer.experiments.recipe import Grid, Recipe
 from leanformer.experiments.verdicts import FEWEST_SEEDS, paired
-from leanformer.machine import from_first, is_first
+from leanformer.machine import from_first_process, is_first_process
 from leanformer.models import registry as families
 from leanformer.models.weights import from_pretrained
-from leanformer.records.base import circumstances, plain
+from leanformer.records.circumstances import circumstances
+from leanformer.records.files import plain, write_text
 from leanformer.runners import workers as running
-from leanformer.training.checkpoints import write_whole
 from leanformer.training.run import Training
 
 PLAN, RECORD = "sweep-plan.json", "sweep.json"
@@ -196,18 +196,18 @@ def sweep(
     found, left_out = cells(recipe, grid)
     made = _recipes(recipe, found)
     out = Path(out) if out is not None else Path("runs") / f"sweep-{recipe.name}"
-    for skipped in left_out if is_first() else ():
+    for skipped in left_out if is_first_process() else ():
         say(f"left out: {', '.join(f'{n} {v}' for n, v in skipped['values'].items())}: {skipped['why']}")
-    from_first(lambda: _write_plan(recipe, grid, found, left_out, out))
+    from_first_process(lambda: _write_plan(recipe, grid, found, left_out, out))
     for number, (place, arms) in enumerate(made.items(), start=1):
-        if place and is_first():
+        if place and is_first_process():
             say(f"{place}: {number} of {len(made)}")
         try:
             compare(arms, out=out / place, seeds=seeds, jobs=jobs, say=say, planned=planned, listen=listen)
         except NothingFinished as error:  # every run diverged; the other places may still tell something
             say(str(error))
-    record = from_first(lambda: summarise(out))
-    if is_first():
+    record = from_first_process(lambda: summarise(out))
+    if is_first_process():
         write_record(record, out)
     return record
 
@@ -224,10 +224,10 @@ def _write_plan(
         "training": vars(recipe.training),
         "cells": [{"values": dict(cell.values), "place": cell.place, "arm": cell.arm} for cell in found],
         "left_out": list(left_out),
-        "circumstances": circumstances(),
+        "circumstances": circumstances().model_dump(),
     }
     out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / PLAN, json.dumps(plain(plan), indent=1) + "\n")
+    write_text(out / PLAN, json.dumps(plain(plan), indent=1) + "\n")
 
 
 # The record
@@ -314,7 +314,7 @@ def _effective_rank(folder: Path, arm: str, record: Mapping[str, Any]) -> float 
 
 
 def write_record(record: Mapping[str, Any], folder: Path) -> None:
-    write_whole(folder / RECORD, json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
+    write_text(folder / RECORD, json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
 
 
 def is_sweep(path: Path) -> bool:

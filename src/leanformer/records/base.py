@@ -1,69 +1,133 @@
-"""What results are written as: plain JSON, with where and how they came about. Standard library and torch only."""
+"""What every record is: typed, versioned, readable for good, and described by a JSON Schema.
 
-import json
-import platform
-import shlex
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+A record is a class with a `kind` and a `version`; its file holds both. `read` says what is wrong with a damaged file or
+one of a newer version, and brings older ones up to date through `migrations`. Files of leanformer 0.1 hold no version
+and count as version 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Self
 
-import torch
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError, WithJsonSchema
 
+from leanformer.architecture import Architecture
+from leanformer.records.files import plain, read_json, write_json
 
-def plain(value: Any) -> Any:
-    """The value with infinities as the string "inf", which strict JSON can hold."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return "inf" if isinstance(value, float) and value == float("inf") else value
-
-
-def number(value: Any) -> float:
-    """A number back from its plain form."""
-    return float(value)
+Json = dict[str, Any]
+"""A plain JSON object."""
+Migration = Callable[[Json], Json]
+"""Turns the JSON of one version into that of the next."""
 
 
-def quantiles(values: Sequence[float] | torch.Tensor, shares: Sequence[float]) -> list[float]:
-    """Quantiles between values, or of values where some are infinite and there is no between."""
-    numbers = torch.as_tensor(values, dtype=torch.float64)
-    method = "nearest" if numbers.isinf().any() else "linear"
-    return torch.quantile(numbers, torch.tensor(shares, dtype=torch.float64), interpolation=method).tolist()
+class RecordPart(BaseModel):
+    """A part of a record: immutable, and without fields that nobody declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def write_json(path: Path, record: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(plain(record), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+class Record(RecordPart):
+    """A whole file."""
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 2
+    migrations: ClassVar[Mapping[int, Migration]] = {}
+    """By version: how to bring JSON of that version to the next; a version that is not listed needs no change."""
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The record in a file, or a `ValueError` that names the file, the place in it and what is needed."""
+        return cls.parse(read_json(path), str(path))
+
+    @classmethod
+    def parse(cls, written: Any, source: str) -> Self:
+        """The record of plain JSON; `source` says in errors where it came from."""
+        if not isinstance(written, dict):
+            raise ValueError(f"{source} is not a {cls.kind} record: it holds no JSON object")
+        found = dict(written)
+        kind, version = found.pop("kind", cls.kind), found.pop("version", 1)
+        if kind != cls.kind:
+            raise ValueError(f"{source} is a {kind} record; needed is a {cls.kind} record")
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise ValueError(f"{source} is damaged: version must be a whole number, got {version!r}")
+        if version > cls.version:
+            raise ValueError(
+                f"{source} was written by a newer leanformer (version {version} of {cls.kind} records, this one reads "
+                f"{cls.version}): pip install --upgrade leanformer"
+            )
+        try:
+            for step in range(version, cls.version):
+                found = cls.migrations[step](found) if step in cls.migrations else found
+            return cls.model_validate(found)
+        except ValidationError as error:
+            raise ValueError(f"{source} is damaged: {first_problem(error)}") from error
+        except (KeyError, TypeError, AttributeError) as error:  # a migration met something else than it expects
+            raise ValueError(
+                f"{source} is damaged: not a {cls.kind} record of version {version} ({error!r})"
+            ) from error
+
+    def to_dict(self) -> Json:
+        """Plain JSON, with kind and version."""
+        return {"kind": self.kind, "version": self.version, **plain(self.model_dump(mode="json"))}
+
+    def write(self, path: Path, indent: int = 1) -> None:
+        write_json(path, self.to_dict(), indent)
+
+    @classmethod
+    def schema_of_file(cls) -> Json:
+        """The JSON Schema of the record's file."""
+        schema = cls.model_json_schema(mode="serialization")
+        head = {"kind": {"const": cls.kind}, "version": {"const": cls.version}}
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            **schema,
+            "properties": {**head, **schema.get("properties", {})},
+            "required": ["kind", "version", *schema.get("required", [])],
+        }
 
 
-def circumstances() -> dict[str, Any]:
-    """The command, the commit, the versions and the machine behind a record."""
-    program = Path(sys.argv[0]).name
-    command = shlex.join(["leanformer" if program == "__main__.py" else program, *sys.argv[1:]])
-    return {
-        "command": command,
-        "commit": _commit(),
-        "versions": {name: version(name) for name in ("leanformer", "torch", "timm", "transformers", "numpy")},
-        "python": platform.python_version(),
-        "machine": {"system": platform.system(), "processor": _processor(), "threads": torch.get_num_threads()},
-    }
+def first_problem(error: ValidationError) -> str:
+    """The first thing that is wrong, in one line: where, what is needed, what came."""
+    problem = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in problem["loc"]) or "the whole"
+    reason = problem["msg"].removeprefix("Value error, ")
+    came = repr(problem["input"])
+    came = came if len(came) <= 60 else f"{came[:57]}…"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{place}: {reason[0].lower()}{reason[1:]}, got {came}{more}"
 
 
-def _commit() -> str | None:
-    """The commit of the source tree, if the package runs from its own."""
-    here = Path(__file__).parent
-    git = ["git", "-C", str(here), "rev-parse", "--show-toplevel", "--short", "HEAD"]
-    try:
-        top, commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.split()  # noqa: S603
-    except (OSError, ValueError, subprocess.CalledProcessError):
-        return None
-    return commit if (Path(top) / "src" / "leanformer").resolve() == here.resolve() else None
+def _architecture(value: Any) -> Architecture:
+    return value if isinstance(value, Architecture) else Architecture.from_dict(value)
 
 
-def _processor() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
+PlainArchitecture = Annotated[
+    Architecture,
+    BeforeValidator(_architecture),
+    PlainSerializer(Architecture.to_dict),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "description": "An architecture in plain numbers.",
+            "required": ["family", "name", "stages"],
+            "properties": {
+                "family": {"type": "string"},
+                "name": {"type": "string"},
+                "options": {"type": "object"},
+                "stages": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            size: {"type": "integer", "minimum": 1}
+                            for size in ("width", "depth", "heads", "head_dim", "mlp_dim")
+                        },
+                    },
+                },
+            },
+        }
+    ),
+]
+"""An `Architecture` inside a record."""

@@ -6,7 +6,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from leanformer.report.measurement import figure
+from leanformer.report.numbers import parameters, score, significant, size
 
 Record = Mapping[str, Any]
 
@@ -30,12 +30,12 @@ def _row(arm: Record, metric: Record) -> tuple[str, ...]:
         " ".join(str(stage["depth"]) for stage in stages),
         f"{sizes('heads')} × {sizes('head_dim')}",
         sizes("mlp_dim"),
-        count(arm["params"]),
+        parameters(arm["params"]),
         size(arm["memory_bytes"]),
         f"{1000 * arm['step_seconds']:.1f} ms" if arm["step_seconds"] else "–",
         f"{arm['steps']:,}",
         score(arm["score"], metric),
-        figure(arm["kappa"]) if arm["kappa"] is not None else "–",
+        significant(arm["kappa"]) if arm["kappa"] is not None else "–",
     )
 
 
@@ -54,24 +54,6 @@ def headings(record: Record) -> list[str]:
     metric = record["metric"]
     words = f"{metric['name']}, {metric['unit']}" if metric["unit"] else metric["name"]
     return [words if column == "score" else column for column in COLUMNS]
-
-
-def count(params: int) -> str:
-    return f"{params / 1e6:.1f} M" if params >= 1e7 else f"{params:,}"
-
-
-def size(number_of_bytes: float) -> str:
-    return f"{number_of_bytes / 1e9:.1f} GB" if number_of_bytes >= 1e9 else f"{number_of_bytes / 1e6:.1f} MB"
-
-
-def score(estimate: Record | None, metric: Record) -> str:
-    if estimate is None:
-        return "–"
-    places = 2 if metric["unit"] == "%" else 3
-    if estimate["t"] is None:
-        return f"{estimate['mean']:.{places}f} (1 seed)"
-    half = (estimate["t"]["high"] - estimate["t"]["low"]) / 2
-    return f"{estimate['mean']:.{places}f} ± {half:.{places}f}"
 
 
 def saved(record: Record) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from leanformer.report.measurement import figure
+from leanformer.report.numbers import significant
 
 Record = Mapping[str, Any]
 
@@ -37,7 +37,7 @@ def table(record: Record, limit: int = 12) -> Table:
             f"{100 * row['params'] / whole:.0f} %",
             f"{row['memory_bytes'] / 1e9:.1f}",
             f"{row['forward_macs'] / batch / 1e9:.2f}",
-            figure(row["gaussian_kappa"]),
+            significant(row["gaussian_kappa"]),
             row["regime"] if mark != "original" else "",
             ", ".join(f"[{SHADES[g['level']]}]{g['name']}[/]" for g in row["guards"]),
             style=style,

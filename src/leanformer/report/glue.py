@@ -6,7 +6,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from leanformer.report.comparison import count, score
+from leanformer.report.numbers import parameters, score
 
 Record = Mapping[str, Any]
 PERCENT = {"unit": "%"}
@@ -18,7 +18,7 @@ def rows(record: Record) -> list[list[str]]:
     return [
         [
             arm,
-            count(record["params"][arm]),
+            parameters(record["params"][arm]),
             *(score(task["arms"][arm]["score"], PERCENT) for task in tasks),
             score(record["average"].get(arm), PERCENT),
         ]

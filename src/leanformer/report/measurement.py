@@ -7,20 +7,9 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from leanformer.records.base import number
+from leanformer.report.numbers import significant
 
 Record = Mapping[str, Any]
-
-
-def figure(value: Any) -> str:
-    """Three significant digits, as a person writes them."""
-    value = number(value)
-    if value == float("inf"):
-        return "∞"
-    if value >= 1e5:
-        mantissa, _, exponent = f"{value:.1e}".partition("e")
-        return f"{mantissa}·10{str(int(exponent)).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _table(title: str, *columns: str, left: int = 1) -> Table:
@@ -43,11 +32,11 @@ def layers(record: Record) -> Table:
             layer["kind"],
             f"{layer['tokens']} × {layer['columns']}",
             heads,
-            f"[bold]{figure(kappa['median'])}[/]",
-            f"{figure(kappa['lower_quartile'])} – {figure(kappa['upper_quartile'])}",
-            figure(kappa["max"]),
-            figure(layer["effective_rank"]),
-            figure(layer["gaussian"]),
+            f"[bold]{significant(kappa['median'])}[/]",
+            f"{significant(kappa['lower_quartile'])} – {significant(kappa['upper_quartile'])}",
+            significant(kappa["max"]),
+            significant(layer["effective_rank"]),
+            significant(layer["gaussian"]),
         )
     return table
 
@@ -76,8 +65,8 @@ def heads(record: Record) -> Table:
         table.add_row(
             row["regime"],
             *(str(row[key]) for key in ("heads", "head_dim", "columns", "tokens")),
-            f"[bold]{figure(row['kappa'])}[/]",
-            *(figure(row[key]) for key in ("lowest_layer", "highest_layer", "gaussian")),
+            f"[bold]{significant(row['kappa'])}[/]",
+            *(significant(row[key]) for key in ("lowest_layer", "highest_layer", "gaussian")),
         )
     return table
 
@@ -90,10 +79,10 @@ def theory(record: Record) -> Table:
         table.add_row(
             str(row["heads"]),
             str(row["columns"]),
-            figure(row["edge"]),
-            figure(row["expected"]),
-            f"{figure(row['simulated'])} [dim]({figure(low)} – {figure(high)})[/]",
-            figure(row["median"]),
-            " – ".join(figure(value) for value in row["quartiles"]),
+            significant(row["edge"]),
+            significant(row["expected"]),
+            f"{significant(row['simulated'])} [dim]({significant(low)} – {significant(high)})[/]",
+            significant(row["median"]),
+            " – ".join(significant(value) for value in row["quartiles"]),
         )
     return table

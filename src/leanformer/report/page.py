@@ -11,8 +11,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from leanformer.report import comparison, curves
-from leanformer.report.figures import STYLE, save
+from leanformer.report import comparison
+from leanformer.report.figures import comparison as curves
+from leanformer.report.figures.style import STYLE, save
 
 Record = Mapping[str, Any]
 

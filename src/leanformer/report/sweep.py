@@ -12,24 +12,17 @@ from matplotlib.ticker import NullLocator
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from leanformer.report.comparison import count, score
-from leanformer.report.figures import FIXED, GREY, INK, SIMULATION, SPLIT, STYLE, THEORY, save
-from leanformer.report.measurement import figure
+from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, STYLE, THEORY, save
+from leanformer.report.numbers import metric_with_unit, parameters, score, signed, significant
 
 Record = Mapping[str, Any]
 
 COLOURS = (FIXED, SPLIT, THEORY, SIMULATION, "#b5838d", "#6b705c", "#e9a23b", INK)
 
 
-def measure(record: Record) -> str:
-    """The metric with its unit."""
-    metric = record["metric"]
-    return f"{metric['name']}, {metric['unit']}" if metric["unit"] else metric["name"]
-
-
 def columns(record: Record) -> list[str]:
     paired = ["against the original's heads"] if any(cell["difference"] for cell in record["cells"]) else []
-    return [*_varied(record), "layers", "heads × size", "MLP", "params", measure(record), *paired, "rank", "κ"]
+    return [*_varied(record), "layers", "heads × size", "MLP", "params", metric_with_unit(record), *paired, "rank", "κ"]
 
 
 def rows(record: Record) -> list[tuple[str, ...]]:
@@ -45,27 +38,17 @@ def _row(cell: Record, record: Record) -> tuple[str, ...]:
         str(stage["depth"]),
         f"{stage['heads']} × {stage['head_dim']}",
         str(stage["mlp_dim"]),
-        count(cell["params"]),
+        parameters(cell["params"]),
         score(cell["score"], record["metric"]),
-        *([_signed(cell["difference"], record["metric"])] if paired else []),
+        *([signed(cell["difference"], record["metric"])] if paired else []),
         "–" if cell["effective_rank"] is None else f"{cell['effective_rank']:.1f}",
-        "–" if cell["kappa"] is None else figure(cell["kappa"]),
+        "–" if cell["kappa"] is None else significant(cell["kappa"]),
     )
 
 
 def _varied(record: Record) -> list[str]:
     """The axes that have more than one value."""
     return [name for name, values in record["axes"].items() if len(values) > 1] or list(record["axes"])[:1]
-
-
-def _signed(difference: Record | None, metric: Record) -> str:
-    if difference is None:
-        return ""
-    places = 2 if metric["unit"] == "%" else 3
-    shown = f"{difference['mean']:+.{places}f}"
-    if difference["t"] is None:
-        return shown
-    return f"{shown} [{difference['t']['low']:+.{places}f}, {difference['t']['high']:+.{places}f}]"
 
 
 def table(record: Record) -> Table:
@@ -92,7 +75,7 @@ def words(record: Record) -> list[str]:
         told = [cell for cell in judged if cell["difference"]["told"] and sign * cell["difference"]["mean"] > 0]
         if told:
             listed = "; ".join(
-                f"{_cell(cell, record)}: {_signed(cell['difference'], record['metric'])}" for cell in told
+                f"{_cell(cell, record)}: {signed(cell['difference'], record['metric'])}" for cell in told
             )
             said.append(f"{word} than with the original's heads, told from zero: {listed}")
     if judged and max(cell["difference"]["seeds"] for cell in judged) < 3:
@@ -136,7 +119,7 @@ def lines(record: Record) -> Figure:
         grid = drawn.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, fixed in zip(grid, panels, strict=True):
             _panel(axes, record, first, second, fixed)
-        grid[0].set_ylabel(measure(record))
+        grid[0].set_ylabel(metric_with_unit(record))
         if second:
             grid[0].legend(title=_axis(second))
     return drawn

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from leanformer import machine as processes
+from leanformer.records.files import write_text
 from leanformer.tasks.base import Data, Task
-from leanformer.training.checkpoints import write_whole
 
 DIVERGED = "diverged.json"
 """In a run's folder: why it ended without a result."""
@@ -36,22 +36,18 @@ def load(task: Task) -> Data:
     return task.load()
 
 
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def default_jobs(threads: int) -> int:
     """How many runs this machine takes at a time: one per GPU, or as many as its cores have threads for."""
     import torch
 
     if torch.cuda.is_available():
         return torch.cuda.device_count()
-    return max(1, cores() // threads)
+    return max(1, processes.cores() // threads)
 
 
 def run_all(folders: Sequence[Path], jobs: int, listen: Listener, threads: int = 1, log_with: str = "") -> None:
     """Train every run; one that diverges is told to `listen` and the others go on, anything else stops all."""
-    if processes.count() > 1 or jobs == 1 or len(folders) == 1:
+    if processes.process_count() > 1 or jobs == 1 or len(folders) == 1:
         for folder in folders:
             _train(folder, functools.partial(listen, folder), log_with)
     elif folders:
@@ -72,8 +68,8 @@ def _train(folder: Path, tell: Callable[[Mapping[str, Any]], None], log_with: st
             log_with=log_with,
         )
     except Diverged as error:
-        if processes.is_first():
-            write_whole(folder / DIVERGED, json.dumps({"text": str(error)}) + "\n")
+        if processes.is_first_process():
+            write_text(folder / DIVERGED, json.dumps({"text": str(error)}) + "\n")
         tell({"event": "diverged", "text": str(error)})
     else:
         tell({"event": "done"})

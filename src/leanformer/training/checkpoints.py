@@ -14,17 +14,17 @@ import os
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+
+from leanformer.records.files import flush
 
 SUMS, STATE = "SHA256SUMS", "state.json"
 Tensors = Mapping[str, torch.Tensor]
@@ -66,7 +66,7 @@ class Checkpoints:
             _write(aside, tensors, state)
             shutil.rmtree(self.path(step), ignore_errors=True)
             os.replace(aside, self.path(step))
-            _flush(self.folder)
+            flush(self.folder)
         except (OSError, SafetensorError) as error:
             shutil.rmtree(aside, ignore_errors=True)
             raise OSError(self._not_saved(step, error)) from error
@@ -115,7 +115,7 @@ def _write(folder: Path, tensors: Mapping[str, Tensors], state: Mapping[str, Any
     sums = "".join(f"{_sha256(path)}  {path.name}\n" for path in files)
     (folder / SUMS).write_text(sums, encoding="utf-8")
     for path in (*files, folder / SUMS, folder):
-        _flush(path)
+        flush(path)
 
 
 def _read(folder: Path, step: int) -> Checkpoint:
@@ -156,40 +156,6 @@ def _unshared(tensors: Tensors) -> tuple[dict[str, torch.Tensor], dict[str, str]
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _flush(path: Path) -> None:
-    """Have the operating system put a file or folder onto the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file such that readers see the old or the new one, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    aside.write_text(text, encoding="utf-8")
-    _flush(aside)
-    os.replace(aside, path)
-    _flush(path.parent)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder; the system lifts the lock when the process ends, however it ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ValueError(f"another process is working in {folder}: wait for it, or choose another folder") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 # Random state

@@ -31,9 +31,9 @@ from leanformer.conditioning.tracking import Tracker
 from leanformer.data.order import Order, Part
 from leanformer.models import registry as families
 from leanformer.models.weights import load_encoder, save_pretrained
-from leanformer.records.base import plain
+from leanformer.records.files import locked, plain, write_text
 from leanformer.tasks.base import Batch, Data, Metric
-from leanformer.training.checkpoints import Checkpoint, Checkpoints, locked, random_state, set_random_state, write_whole
+from leanformer.training.checkpoints import Checkpoint, Checkpoints, random_state, set_random_state
 from leanformer.training.run import PRECISIONS, Run, Training, read_back, read_run
 
 TRACKERS = ("tensorboard", "trackio", "wandb")
@@ -274,7 +274,7 @@ class _State:
             _write_lines(self.folder / "records.jsonl", self.evaluations)
             save_pretrained(self.judged, self.folder / "model")
             data.accompany(self.folder / "model")
-            write_whole(self.folder / "result.json", json.dumps(plain(result), indent=1) + "\n")
+            write_text(self.folder / "result.json", json.dumps(plain(result), indent=1) + "\n")
         self.accelerator.wait_for_everyone()
         return read_back(plain(result))
 
@@ -458,4 +458,4 @@ def _nested(tensors: Mapping[str, torch.Tensor]) -> dict[int, dict[str, torch.Te
 
 
 def _write_lines(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    write_whole(path, "".join(json.dumps(plain(record)) + "\n" for record in records))
+    write_text(path, "".join(json.dumps(plain(record)) + "\n" for record in records))

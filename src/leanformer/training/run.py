@@ -15,8 +15,8 @@ from typing import Any, Literal
 from leanformer import tasks
 from leanformer.architecture import Architecture
 from leanformer.conditioning.inputs import Inputs
+from leanformer.records.files import write_text
 from leanformer.tasks.base import Task
-from leanformer.training.checkpoints import write_whole
 
 Schedule = Literal["cosine", "one-cycle", "triangle", "constant"]
 PRECISIONS = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
@@ -191,7 +191,7 @@ def write_run(run: Run, folder: Path) -> None:
     """Describe a run in its folder; one that is described already must be the same."""
     path = folder / "run.json"
     if not path.is_file():
-        write_whole(path, json.dumps(run.to_dict(), indent=2) + "\n")
+        write_text(path, json.dumps(run.to_dict(), indent=2) + "\n")
     elif (there := json.loads(path.read_text(encoding="utf-8"))) != run.to_dict():
         raise ValueError(f"{folder} holds another run: {differences(there, run.to_dict())}; choose another folder")
 

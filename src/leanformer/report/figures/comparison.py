@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from leanformer.records.base import number
-from leanformer.report.figures import FIXED, GREY, INK, SIMULATION, SPLIT, THEORY, framed
+from leanformer.records.files import number
+from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, THEORY, framed
 
 Record = Mapping[str, Any]
 Runs = Mapping[str, Sequence[Sequence[Record]]]

@@ -1,55 +1,15 @@
-"""Figures, drawn from records alone. May import matplotlib and records."""
+"""Figures of measurements: κ by layer and by heads, ranks, and theory against simulation."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from leanformer.records.base import number
+from leanformer.records.files import number
+from leanformer.report.figures.style import FIXED, GREY, SIMULATION, SPLIT, THEORY, framed, short_name
 
 Record = Mapping[str, Any]
-
-INK, GREY = "#1f2430", "#8a919e"
-FIXED, SPLIT, THEORY, SIMULATION = "#1b6ca8", "#d1603d", "#3a7d44", "#7a5195"
-STYLE = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e6e8ec",
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "svg.hashsalt": "leanformer",  # names inside the file do not change from run to run
-}
-
-
-def framed(draw: Callable[[Axes], None], width: float = 6.4, height: float = 3.8) -> Figure:
-    """A figure in the style of all others."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
-        draw(figure.add_subplot())
-    return figure
-
-
-def save(figure: Figure, path: Path, suffixes: Sequence[str] = (".png", ".svg")) -> list[Path]:
-    """Write a figure in several formats; returns the files. The same figure gives the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files = [path.with_suffix(suffix) for suffix in suffixes]
-    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    with mpl.rc_context(STYLE):
-        for file in files:
-            figure.savefig(file, metadata=dates.get(file.suffix))
-    return files
 
 
 def rank_by_layer(record: Record) -> Figure:
@@ -64,7 +24,7 @@ def rank_by_layer(record: Record) -> Figure:
         axes.plot([], [], ".", color=FIXED, label="a head")
         axes.set_ylim(0)
         axes.set(xlabel="layer", ylabel="effective rank of W_Q W_Kᵀ")
-        axes.set_title(f"{_short(record['model'])}, {record['weights']}: directions that each head uses")
+        axes.set_title(f"{short_name(record['model'])}, {record['weights']}: directions that each head uses")
         axes.legend()
 
     return framed(draw)
@@ -84,7 +44,7 @@ def kappa_by_layer(record: Record) -> Figure:
         axes.set_yscale("log")
         axes.set_xticks(places if len(places) <= 24 else places[::4])
         axes.set(xlabel="layer", ylabel="condition number κ")
-        axes.set_title(f"Attention of {_short(record['model'])} ({record['weights']})")
+        axes.set_title(f"Attention of {short_name(record['model'])} ({record['weights']})")
         axes.legend()
 
     return framed(draw)
@@ -114,7 +74,7 @@ def kappa_by_heads(record: Record) -> Figure:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
         axes.set(xlabel="heads", ylabel="condition number κ, median over layers")
-        axes.set_title(f"{_short(record['model'])}, {record['depth']} layers ({record['weights']}); band: layers")
+        axes.set_title(f"{short_name(record['model'])}, {record['depth']} layers ({record['weights']}); band: layers")
         axes.legend()
 
     return framed(draw)
@@ -145,31 +105,6 @@ def theory_against_simulation(record: Record) -> Figure:
     return framed(draw)
 
 
-def pareto(record: Record) -> Figure:
-    """Parameters against memory of every candidate within the limits; the front, warnings and recommendation marked."""
-
-    def draw(axes: Axes) -> None:
-        def points(rows: Sequence[Any]) -> tuple[list[float], list[float]]:
-            return [row[0] / 1e6 for row in rows], [row[1] / 1e9 for row in rows]
-
-        def ends(row: Record) -> tuple[float, float]:
-            return row["params"] / 1e6, row["memory_bytes"] / 1e9
-
-        axes.plot(
-            *points([p for p in record["points"] if not p[2]]), ".", color=GREY, ms=3, alpha=0.6, label="candidate"
-        )
-        axes.plot(*points([p for p in record["points"] if p[2]]), "x", color=SPLIT, ms=4, label="with a warning")
-        front = [[row["params"], row["memory_bytes"]] for row in record["front"]]
-        axes.plot(*points(front), "o", color=FIXED, ms=4, mfc="none", label="dominated by none")
-        axes.plot(*ends(record["original"]), "s", color=INK, ms=7, label="original")
-        axes.plot(*ends(record["recommended"]), "*", color=THEORY, ms=13, label="try first")
-        axes.set(xlabel="parameters, millions", ylabel=f"training memory, GB, batch {record['setting']['batch']}")
-        axes.set_title(f"Leaner designs of {_short(record['original']['architecture']['name'])}")
-        axes.legend()
-
-    return framed(draw)
-
-
 def _mark_cliff(axes: Axes, place: float) -> None:
     axes.axvline(place, color=GREY, lw=1, ls=":")
     axes.annotate(
@@ -181,7 +116,3 @@ def _mark_cliff(axes: Axes, place: float) -> None:
         va="top",
         color=GREY,
     )
-
-
-def _short(name: str) -> str:
-    return Path(name).name if Path(name).name != "model" else Path(name).parent.name

@@ -1,0 +1,75 @@
+"""Where and how a record came about: the command, the commit, the versions and the machine."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from leanformer import machine
+from leanformer.records.base import Record, RecordPart
+
+PACKAGES = ("leanformer", "torch", "timm", "transformers", "numpy")
+
+
+class Machine(RecordPart):
+    system: str
+    processor: str
+    threads: int
+    """CPU threads of PyTorch."""
+    capability: str | None = None
+    """The vector instructions that PyTorch's kernels use, such as AVX512: the last digits of results depend on them."""
+
+
+class Circumstances(RecordPart):
+    """What is needed to do it again."""
+
+    command: str
+    commit: str | None
+    versions: dict[str, str]
+    python: str
+    machine: Machine
+
+
+class DatedRecord(Record, Circumstances):
+    """A record that holds its circumstances beside its own fields."""
+
+
+def circumstances() -> Circumstances:
+    """Those of this process."""
+    import torch
+
+    program = Path(sys.argv[0]).name
+    command = shlex.join(["leanformer" if program == "__main__.py" else program, *sys.argv[1:]])
+    return Circumstances(
+        command=command,
+        commit=_commit(),
+        versions={name: version(name) for name in PACKAGES},
+        python=platform.python_version(),
+        machine=Machine(
+            system=platform.system(),
+            processor=machine.processor(),
+            threads=torch.get_num_threads(),
+            capability=torch.backends.cpu.get_cpu_capability(),
+        ),
+    )
+
+
+def fields_of(found: Circumstances) -> dict[str, Any]:
+    """The fields, to make a `DatedRecord` of."""
+    return {name: getattr(found, name) for name in Circumstances.model_fields}
+
+
+def _commit() -> str | None:
+    """The commit of the source tree, if the package runs from its own."""
+    here = Path(__file__).parents[1]
+    git = ["git", "-C", str(here), "rev-parse", "--show-toplevel", "--short", "HEAD"]
+    try:
+        top, commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.split()  # noqa: S603
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return None
+    return commit if (Path(top) / "src" / "leanformer").resolve() == here.resolve() else None

@@ -1,0 +1,115 @@
+"""Files that records live in: written whole or not at all, read with errors that name the file and the remedy."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+
+def plain(value: Any) -> Any:
+    """The value as strict JSON can hold it: infinities become the strings "inf" and "-inf", tuples become lists."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def as_json(value: Any, indent: int | None = 2) -> str:
+    """Strict JSON; NaN is an error."""
+    return json.dumps(plain(value), indent=indent, allow_nan=False)
+
+
+def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
+    write_text(path, as_json(value, indent) + "\n")
+
+
+def write_lines(path: Path, values: list[Any]) -> None:
+    """One line of JSON for each value."""
+    write_text(path, "".join(as_json(value, indent=None) + "\n" for value in values))
+
+
+def append_line(path: Path, value: Any) -> None:
+    """Add one line of JSON. A kill may cut it off: `read_lines` passes over a last line that is not whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(as_json(value, indent=None) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file so that readers see the old or the new one, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        flush(aside)
+        os.replace(aside, path)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
+    flush(path.parent)
+
+
+def flush(path: Path) -> None:
+    """Have the operating system put a file or folder onto the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds, or a `ValueError` that names the file, the place and the reason."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {path}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is damaged: byte {error.start} is not UTF-8") from error
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is damaged: {error.msg} in line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise ValueError(f"{path} is damaged: it is nested too deeply") from error
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """The values of a file of JSON lines; nothing if there is no such file."""
+    if not path.is_file():
+        return
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:  # cut off by a kill
+            continue
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder; the system lifts the lock when the process ends, however it ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ValueError(f"another process is working in {folder}: wait for it, or choose another folder") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def number(value: Any) -> float:
+    """A number back from its plain form."""
+    return float(value)

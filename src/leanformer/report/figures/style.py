@@ -1,0 +1,51 @@
+"""The look of every figure, and how figures are saved."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK, GREY = "#1f2430", "#8a919e"
+FIXED, SPLIT, THEORY, SIMULATION = "#1b6ca8", "#d1603d", "#3a7d44", "#7a5195"
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e8ec",
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "svg.hashsalt": "leanformer",  # names inside the file do not change from run to run
+}
+
+
+def framed(draw: Callable[[Axes], None], width: float = 6.4, height: float = 3.8) -> Figure:
+    """A figure in the style of all others."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
+        draw(figure.add_subplot())
+    return figure
+
+
+def save(figure: Figure, path: Path, suffixes: Sequence[str] = (".png", ".svg")) -> list[Path]:
+    """Write a figure in several formats; returns the files. The same figure gives the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files = [path.with_suffix(suffix) for suffix in suffixes]
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    with mpl.rc_context(STYLE):
+        for file in files:
+            figure.savefig(file, metadata=dates.get(file.suffix))
+    return files
+
+
+def short_name(name: str) -> str:
+    return Path(name).name if Path(name).name != "model" else Path(name).parent.name
