@@ -14,11 +14,11 @@ def speed() -> dict[str, float]:
     """Examples a second, at the published sizes."""
     ways: dict[str, tuple[Callable[[int], Any], int]] = {
         "ListOps, 500 to 2,000 tokens": (
-            lambda count: listops_data.generate(listops_data.ListOps(), count, seed=0),
+            lambda count: listops_data.generate(listops_data.ListOpsSettings(), count, seed=0),
             5000,
         ),
         "Pathfinder, 14 dashes": (
-            lambda count: pathfinder_data.generate(pathfinder_data.Pathfinder(), count, seed=0),
+            lambda count: pathfinder_data.generate(pathfinder_data.PathfinderSettings(), count, seed=0),
             1000,
         ),
     }

@@ -38,12 +38,12 @@ from torch.utils.data import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from leanformer.data.image_sets import DEBIAN
-from leanformer.data.order import Order, Part
+from leanformer.data.order import Order, Share
 from leanformer.experiments.recipes import recipe
 from leanformer.models import registry as families
 from leanformer.records.numbers import quantiles
 from leanformer.tasks.base import Batch
-from leanformer.tasks.image_classes import ImageData
+from leanformer.tasks.image_classes import ImageClassesData
 from leanformer.training.loop import decay_groups, seed_everything, train
 from leanformer.training.run import Run, write_run
 
@@ -62,7 +62,7 @@ class Case:
     """A recipe's original model, and the first steps of its training."""
 
     run: Run
-    data: ImageData
+    data: ImageClassesData
     periods: int
     """How often the loss is logged in the timed steps."""
 
@@ -111,7 +111,7 @@ def leanformer(case: Case, tick: Tick) -> list[float]:
     return losses
 
 
-class Watched(ImageData):
+class Watched(ImageClassesData):
     """A case's data, which end after its steps. The loop has done with a batch when it asks for the next."""
 
     def __init__(self, case: Case, tick: Tick) -> None:
@@ -120,7 +120,7 @@ class Watched(ImageData):
         super().__init__(case.run.task, replace(found, held_out=held_out))  # evaluating is not timed
         self.steps, self.tick = case.steps, tick
 
-    def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
         for batch in super().batches(order, steps[: self.steps], part):
             yield batch
             self.tick()
@@ -255,7 +255,7 @@ class Opened(Dataset):
     transform: Callable[[Image.Image], torch.Tensor]
     """Set by timm's `create_loader`."""
 
-    def __init__(self, data: ImageData) -> None:
+    def __init__(self, data: ImageClassesData) -> None:
         self.images, self.labels = data.images[:, 0], data.found.train.labels.tolist()
 
     def __len__(self) -> int:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from leanformer.data import listops as listops_data
-from leanformer.data.listops import WORDS, ListOps, Sequences, generate, in_order, joined, splits, text
+from leanformer.data.listops import WORDS, ListOpsSettings, Sequences, generate, in_order, joined, splits, text
 
-SHORT = ListOps(min_length=10, max_length=200)
-TINY = ListOps(min_length=3, max_length=9, max_depth=3, max_arguments=4)
+SHORT = ListOpsSettings(min_length=10, max_length=200)
+TINY = ListOpsSettings(min_length=3, max_length=9, max_depth=3, max_arguments=4)
 
 Tree = int | tuple[str, list["Tree"]]
 
@@ -24,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def published() -> Sequences:
-    return generate(ListOps(), 4000, seed=11)
+    return generate(ListOpsSettings(), 4000, seed=11)
 
 
 def parse(expression: str) -> Tree:
@@ -125,7 +125,7 @@ def test_the_published_prior(published: Sequences) -> None:
 
 def test_the_share_of_operators_where_no_length_is_left_out() -> None:
     """With every length wanted, arguments above the last level are operators as often as asked for."""
-    data = generate(ListOps(min_length=3, max_length=100_000, max_depth=4, probability=0.4), 2000, seed=0)
+    data = generate(ListOpsSettings(min_length=3, max_length=100_000, max_depth=4, probability=0.4), 2000, seed=0)
     above = [argument for tree in trees(data) for argument in _arguments_above(tree, 3)]
     assert np.mean([isinstance(argument, tuple) for argument in above]) == pytest.approx(0.4, abs=0.01)
 
@@ -136,8 +136,10 @@ def _arguments_above(tree: Tree, levels: int) -> list[Tree]:
     return [*tree[1], *itertools.chain(*(_arguments_above(argument, levels - 1) for argument in tree[1]))]
 
 
-@pytest.mark.parametrize("settings", [TINY, ListOps(min_length=20, max_length=60, max_depth=5, max_arguments=3)])
-def test_every_setting_is_kept(settings: ListOps) -> None:
+@pytest.mark.parametrize(
+    "settings", [TINY, ListOpsSettings(min_length=20, max_length=60, max_depth=5, max_arguments=3)]
+)
+def test_every_setting_is_kept(settings: ListOpsSettings) -> None:
     data = generate(settings, 500, seed=1)
     assert settings.min_length < data.lengths.min()
     assert data.lengths.max() < settings.max_length
@@ -151,7 +153,7 @@ def test_every_setting_is_kept(settings: ListOps) -> None:
 
 def test_growing_on_does_not_change_what_is_kept() -> None:
     """Trees that are too long stop growing early: the shorter ones are those that a higher limit lets through too."""
-    low, high = (generate(ListOps(min_length=50, max_length=limit), 4000, seed=5) for limit in (100, 10_000))
+    low, high = (generate(ListOpsSettings(min_length=50, max_length=limit), 4000, seed=5) for limit in (100, 10_000))
     share = (low.lengths < 75).mean(), (high.lengths[high.lengths < 100] < 75).mean()
     assert share[0] == pytest.approx(share[1], abs=0.05)
 
@@ -280,18 +282,18 @@ def test_joining_and_choosing() -> None:
 )
 def test_settings_without_expressions(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ListOps(**settings)
+        ListOpsSettings(**settings)
 
 
 def test_too_few_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listops_data, "PATIENCE", 20)
-    smallest = ListOps(min_length=3, max_length=5)  # 4 operators on 2 digits: there are 400
+    smallest = ListOpsSettings(min_length=3, max_length=5)  # 4 operators on 2 digits: there are 400
     assert len(splits(smallest, 400, 0, 0, seed=0)[0]) == 400
     with pytest.raises(
         ValueError, match=r"20,480 trees in a row brought no new expression .*, and 1 of 401 are missing"
     ):
         splits(smallest, 401, 0, 0, seed=0)
     with pytest.raises(ValueError, match="20,480 trees in a row brought no expression of more than 500"):
-        generate(ListOps(probability=0.01), 1, seed=0)
+        generate(ListOpsSettings(probability=0.01), 1, seed=0)
     with pytest.raises(ValueError, match=r"a split cannot have fewer than 0 expressions, got .*'test': -1"):
         splits(SHORT, 1, 1, -1)

@@ -16,7 +16,7 @@ from leanformer.data.pathfinder import (
     STEP,
     TURN,
     Labelled,
-    Pathfinder,
+    PathfinderSettings,
     Scene,
     drawn,
     generate,
@@ -25,7 +25,7 @@ from leanformer.data.pathfinder import (
     splits,
 )
 
-EASY = Pathfinder(dashes=6)
+EASY = PathfinderSettings(dashes=6)
 ROWS, COLUMNS = np.mgrid[:SIDE, :SIDE] + 0.5
 CENTRES = COLUMNS + 1j * ROWS
 """Of all pixels, as places in a scene."""
@@ -39,7 +39,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def scenes() -> list[Scene]:
-    return [scene(Pathfinder(), 3, index) for index in range(2400)]
+    return [scene(PathfinderSettings(), 3, index) for index in range(2400)]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
 def test_a_flood_along_the_contours_finds_the_label(dashes: int) -> None:
     """From one disc, over pixels of any contour's unbroken line and their eight neighbours."""
     for index in range(150):
-        found = scene(Pathfinder(dashes=dashes), 1, index)
+        found = scene(PathfinderSettings(dashes=dashes), 1, index)
         lines = masks(found).any(0)
         regions, _ = ndimage.label(lines, np.ones((3, 3)))
         flooded = [set(regions[lines & (abs(CENTRES - disc) < 1)].tolist()) for disc in found.discs]
@@ -108,7 +108,7 @@ def test_every_two_images_have_one_of_each_label(labels: np.ndarray) -> None:
 def test_two_long_contours_among_short_ones(dashes: int, short: int, count: int) -> None:
     counts = []
     for index in range(60):
-        first, second, *rest = scene(Pathfinder(dashes=dashes), 2, index).contours
+        first, second, *rest = scene(PathfinderSettings(dashes=dashes), 2, index).contours
         assert len(first) == len(second) == dashes + 1
         assert all(len(corners) == short + 1 for corners in rest)
         counts.append(len(rest))
@@ -203,7 +203,7 @@ def _middles(corners: np.ndarray) -> np.ndarray:
 
 
 def test_plain_images_are_black_and_white() -> None:
-    plain, smooth = (generate(Pathfinder(dashes=6, smooth=smooth), 20, seed=0) for smooth in (False, True))
+    plain, smooth = (generate(PathfinderSettings(dashes=6, smooth=smooth), 20, seed=0) for smooth in (False, True))
     assert set(np.unique(plain.images)) == {0, 255}
     assert len(np.unique(smooth.images)) > 50
     assert np.array_equal(plain.labels, smooth.labels)
@@ -211,19 +211,19 @@ def test_plain_images_are_black_and_white() -> None:
 
 
 def test_no_distractors() -> None:
-    assert all(len(scene(Pathfinder(distractor_dashes=0), 0, index).contours) == 2 for index in range(10))
+    assert all(len(scene(PathfinderSettings(distractor_dashes=0), 0, index).contours) == 2 for index in range(10))
 
 
 # Seeds, workers, splits, the cache
 
 
 def test_an_image_depends_on_seed_and_index_alone(scenes: list[Scene], images: np.ndarray) -> None:
-    data = generate(Pathfinder(), 300, seed=3)
+    data = generate(PathfinderSettings(), 300, seed=3)
     assert np.array_equal(data.images, images[:300])
-    assert np.array_equal(drawn([scene(Pathfinder(), 3, 217)])[0], images[217])
-    assert not (generate(Pathfinder(), 20, seed=4).images == images[:20]).all((1, 2)).any()
+    assert np.array_equal(drawn([scene(PathfinderSettings(), 3, 217)])[0], images[217])
+    assert not (generate(PathfinderSettings(), 20, seed=4).images == images[:20]).all((1, 2)).any()
     assert len(np.unique(images, axis=0)) == len(images)
-    assert len(generate(Pathfinder(), 0, seed=3)) == 0
+    assert len(generate(PathfinderSettings(), 0, seed=3)) == 0
 
 
 def test_workers_change_nothing() -> None:
@@ -267,4 +267,4 @@ def test_the_cache(damaged: bool, cache: Path, monkeypatch: pytest.MonkeyPatch) 
 )
 def test_settings_without_images(settings: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Pathfinder(**settings)
+        PathfinderSettings(**settings)

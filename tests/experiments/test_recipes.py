@@ -8,7 +8,7 @@ import torch
 from leanformer.experiments import recipes
 from leanformer.experiments.recipe import ARMS
 from leanformer.models import registry as families
-from leanformer.tasks.image_classes import Images
+from leanformer.tasks.image_classes import ImageClasses
 
 
 @pytest.mark.parametrize("name", recipes.names())
@@ -29,7 +29,7 @@ def test_every_arm_of_every_recipe_builds(name: str) -> None:
 def test_imagenet_is_trained_as_table_6_prints(name: str) -> None:
     recipe = recipes.recipe(name)
     training, task = recipe.training, recipe.task
-    assert isinstance(task, Images)
+    assert isinstance(task, ImageClasses)
     batch = 512 if "large" in name or "d4" in name else 1024
     epoch = 1_281_167 / batch
     assert training.batch == batch

@@ -9,7 +9,7 @@ from leanformer.models import names as zoo
 from leanformer.models import registry as families
 from leanformer.models.generation import generate, sampled
 from leanformer.models.weights import save_pretrained
-from leanformer.tasks.next_token import Stories
+from leanformer.tasks.next_token import NextToken
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         vocab_size=257,
     )
     save_pretrained(families.build(design), place)
-    Stories().load().accompany(place)
+    NextToken().load().accompany(place)
     return place
 
 

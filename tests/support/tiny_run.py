@@ -7,12 +7,12 @@ from typing import Any
 from leanformer.architecture import Architecture
 from leanformer.experiments.recipe import Recipe
 from leanformer.models import names as zoo
-from leanformer.runners.workers import load
+from leanformer.tasks import load
 from leanformer.tasks.base import Data
-from leanformer.tasks.image_classes import Images
+from leanformer.tasks.image_classes import ImageClasses
 from leanformer.training.run import Run, Training, write_run
 
-TASK = Images(dataset="digits", shift=1)
+TASK = ImageClasses(dataset="digits", shift=1)
 
 
 def architecture(**options: Any) -> Architecture:
@@ -25,7 +25,7 @@ def training(**settings: Any) -> Training:
     return Training(**{**dict(steps=40, batch=16, lr=4e-3, evaluations=4, probe=2, save_every=3), **settings})
 
 
-def run(task: Images = TASK, seed: int = 0, options: dict[str, Any] | None = None, **settings: Any) -> Run:
+def run(task: ImageClasses = TASK, seed: int = 0, options: dict[str, Any] | None = None, **settings: Any) -> Run:
     return Run(
         name="lean", architecture=architecture(**options or {}), task=task, training=training(**settings), seed=seed
     )

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from leanformer.data.order import Order, Part
+from leanformer.data.order import Order, Share
 from leanformer.models import names as zoo
 from leanformer.models import registry as families
 from leanformer.models.own.point_encoder import PointsModel, closed_form
 from leanformer.tasks import read
-from leanformer.tasks.farthest_point import DISTRIBUTIONS, Farthest, answers, baselines
+from leanformer.tasks.farthest_point import DISTRIBUTIONS, FarthestPoint, answers, baselines
 from leanformer.training.loop import train
 from leanformer.training.run import Run, Training, write_run
 from support.architectures import SMALL
@@ -28,7 +28,7 @@ from support.architectures import SMALL
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize("target", ["farthest", "nearest"])
 def test_targets_are_exact(distribution: str, target: str) -> None:
-    task = Farthest(dim=8, points=6, distribution=distribution, target=target, held_out=20)
+    task = FarthestPoint(dim=8, points=6, distribution=distribution, target=target, held_out=20)
     points, wanted = task.load().test
     for sample, answer in zip(points, wanted, strict=True):
         for i, point in enumerate(sample):
@@ -40,7 +40,7 @@ def test_targets_are_exact(distribution: str, target: str) -> None:
 
 
 def test_on_the_sphere_the_smallest_product_is_the_largest_distance() -> None:
-    points, wanted = Farthest(held_out=50).load().test
+    points, wanted = FarthestPoint(held_out=50).load().test
     assert np.linalg.norm(points, axis=-1) == pytest.approx(1, abs=1e-6)
     distances = np.linalg.norm(points[:, :, None] - points[:, None], axis=-1)
     assert np.linalg.norm(points - wanted, axis=-1) == pytest.approx(distances.max(-1), abs=1e-6)
@@ -56,21 +56,21 @@ def test_turning_all_points_turns_the_answers(dim: int, points: int, seed: int) 
 
 
 def test_the_shapes_of_the_other_distributions() -> None:
-    antipodal, wanted = Farthest(dim=8, points=6, distribution="antipodal", held_out=3).load().test
+    antipodal, wanted = FarthestPoint(dim=8, points=6, distribution="antipodal", held_out=3).load().test
     np.testing.assert_array_equal(wanted, -antipodal)
-    gaussian = Farthest(dim=32, distribution="gaussian", held_out=200).load().test[0]
+    gaussian = FarthestPoint(dim=32, distribution="gaussian", held_out=200).load().test[0]
     assert (gaussian**2).sum(-1).mean() == pytest.approx(1, abs=0.02)
 
 
 def test_no_sample_repeats_over_epochs_processes_or_seeds() -> None:
     """Every sample of 300 steps, three seeds, both shares of two processes, and both held-out parts: all different."""
-    task = Farthest(dim=4, points=3, held_out=64)
+    task = FarthestPoint(dim=4, points=3, held_out=64)
     data = task.load()
     seen: list[bytes] = []
     for seed in range(3):
         order = Order(seed, 32, data.size)
         for share in range(2):
-            for points, _ in data.batches(order, range(300), Part(share, 2)):
+            for points, _ in data.batches(order, range(300), Share(share, 2)):
                 seen += [sample.numpy().tobytes() for sample in points]
     seen += [sample.tobytes() for held_out in (data.validation, data.test) for sample in held_out[0]]
     assert len(seen) == 3 * 300 * 32 + 128
@@ -80,18 +80,18 @@ def test_no_sample_repeats_over_epochs_processes_or_seeds() -> None:
 
 
 def test_a_step_is_the_same_for_every_number_of_processes_and_after_a_stop() -> None:
-    data = Farthest(dim=4, points=3, held_out=4).load()
+    data = FarthestPoint(dim=4, points=3, held_out=4).load()
     order = Order(5, 8, data.size)
-    whole = list(data.batches(order, range(4), Part()))
-    later = next(data.batches(order, range(3, 4), Part()))
-    halves = [next(data.batches(order, range(3, 4), Part(index, 2))) for index in range(2)]
+    whole = list(data.batches(order, range(4), Share()))
+    later = next(data.batches(order, range(3, 4), Share()))
+    halves = [next(data.batches(order, range(3, 4), Share(index, 2))) for index in range(2)]
     for place in range(2):
         assert torch.equal(later[place], whole[3][place])
         assert torch.equal(torch.cat([half[place] for half in halves]), later[place])
 
 
 def test_trivial_answers() -> None:
-    points, wanted = Farthest(held_out=4000).load().test
+    points, wanted = FarthestPoint(held_out=4000).load().test
     found = list(baselines(points, wanted).values())
     assert found[0] == pytest.approx(1, abs=1e-6)
     errors = [((wanted + factor * points) ** 2).sum(-1).mean() for factor in np.linspace(0, 1, 101)]
@@ -101,16 +101,16 @@ def test_trivial_answers() -> None:
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_the_error_is_the_mean_squared_error_times_the_dimension(parts: int) -> None:
-    data = Farthest(dim=8, points=5, held_out=50).load()
+    data = FarthestPoint(dim=8, points=5, held_out=50).load()
 
     class Constant(nn.Module):
         def forward(self, points: torch.Tensor) -> Any:
             return type("Output", (), {"logits": torch.full_like(points, 0.1)})()
 
-    sums = [data.evaluate_final(Constant(), Part(index, parts), torch.device("cpu")) for index in range(parts)]
+    sums = [data.evaluate_final(Constant(), Share(index, parts), torch.device("cpu")) for index in range(parts)]
     total = data.score({key: sum(part[key] for part in sums if part) for key in ("error", "found", "count")})
     assert total["error"] == pytest.approx(8 * ((0.1 - data.test[1]) ** 2).mean(), rel=1e-5)
-    batch = next(data.batches(Order(0, 4, None), range(1), Part()))
+    batch = next(data.batches(Order(0, 4, None), range(1), Share()))
     assert data.loss(Constant(), batch).item() == pytest.approx(8 * (0.1 - batch[1]).square().mean().item())
 
 
@@ -127,11 +127,11 @@ def test_the_error_is_the_mean_squared_error_times_the_dimension(parts: int) -> 
 )
 def test_wrong_settings_are_told(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Farthest(**changes)
+        FarthestPoint(**changes)
 
 
 def test_the_task_is_read_back() -> None:
-    task = Farthest(dim=8, points=4, distribution="gaussian", target="nearest")
+    task = FarthestPoint(dim=8, points=4, distribution="gaussian", target="nearest")
     assert read(task.to_dict()) == task
 
 
@@ -141,8 +141,8 @@ def test_the_task_is_read_back() -> None:
 @pytest.mark.parametrize("dim", [16, 64])
 @pytest.mark.parametrize("points", [4, 16, 64, 256, 1024])
 def test_one_full_rank_head_solves_it_untrained_for_any_number_of_points(dim: int, points: int) -> None:
-    data = Farthest(dim=dim, points=points, held_out=max(2, 8192 // points)).load()
-    found = data.score(data.evaluate_final(closed_form(dim), Part(), torch.device("cpu")) or {})
+    data = FarthestPoint(dim=dim, points=points, held_out=max(2, 8192 // points)).load()
+    found = data.score(data.evaluate_final(closed_form(dim), Share(), torch.device("cpu")) or {})
     assert found["error"] < 0.02
     assert found["found"] > 99
 
@@ -270,7 +270,7 @@ def test_widths_that_do_not_fit_are_told(sizes: dict[str, Any], message: str) ->
 
 def test_a_run_learns_and_keeps_its_baselines(tmp_path: Path) -> None:
     design = zoo.architecture_of("farthest-point", width=4, heads=1, head_dim=4, mlp_dim=16)
-    task = Farthest(dim=4, points=4, held_out=200)
+    task = FarthestPoint(dim=4, points=4, held_out=200)
     training = Training(steps=150, batch=64, lr=0.02, weight_decay=0.0, evaluations=1, probe=2)
     write_run(Run(name="x", architecture=design, task=task, training=training), tmp_path)
     result = train(tmp_path)

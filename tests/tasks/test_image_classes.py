@@ -15,8 +15,8 @@ from torch import nn
 
 from leanformer import tasks
 from leanformer.data import image_sets as pictures
-from leanformer.data.order import Order, Part
-from leanformer.tasks.image_classes import DecodedImages, ImageData, Images, seeded
+from leanformer.data.order import Order, Share
+from leanformer.tasks.image_classes import DecodedImages, ImageClasses, ImageClassesData, seeded
 
 
 def draw(path: Path, value: int, size: tuple[int, int] = (8, 8)) -> None:
@@ -34,15 +34,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def batch(data: ImageData, step: int = 0, size: int = 8, part: Part | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    return next(data.batches(Order(3, size, data.size), range(step, step + 1), part or Part()))  # type: ignore[return-value]
+def batch(
+    data: ImageClassesData, step: int = 0, size: int = 8, part: Share | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return next(data.batches(Order(3, size, data.size), range(step, step + 1), part or Share()))  # type: ignore[return-value]
 
 
 # Sources
 
 
 def test_digits_are_embedded() -> None:
-    data = Images().load()
+    data = ImageClasses().load()
     assert (data.size, len(data.held_out), data.source) == (1438, 359, "digits, embedded in scikit-learn")
     assert data.options == {"num_classes": 10, "in_chans": 1, "img_size": 8}
     images, labels = batch(data, size=1000)
@@ -52,7 +54,7 @@ def test_digits_are_embedded() -> None:
 
 
 def test_a_folder_of_classes(folder: Path) -> None:
-    data = Images(dataset=str(folder)).load()
+    data = ImageClasses(dataset=str(folder)).load()
     assert (data.size, len(data.held_out), data.classes) == (12, 8, 2)
     assert data.source == f"the folder {folder}"
     assert data.images[7].flatten(1)[:, 0].tolist() == [110, 55, 0]
@@ -62,7 +64,7 @@ def test_a_folder_of_classes(folder: Path) -> None:
 def test_without_a_held_out_split_a_tenth_is_held_out(tmp_path: Path) -> None:
     for index in range(20):
         draw(tmp_path / "train" / "abc"[index % 3] / f"{index}.png", index)
-    data = Images(dataset=str(tmp_path)).load()
+    data = ImageClasses(dataset=str(tmp_path)).load()
     assert (data.size, len(data.held_out)) == (18, 2)
     assert data.source.endswith("a tenth of it held out here")
     seen = {int(image[0, 0, 0]) for split in (data.images, data.held_out) for image in split}
@@ -76,12 +78,12 @@ def test_idx_files_plain_and_packed(tmp_path: Path) -> None:
         (tmp_path / f"{kind}-images-idx3-ubyte").write_bytes(header + images.tobytes())
         labels = bytes([0, 0, 8, 1]) + np.array([count], ">u4").tobytes() + bytes(range(count))
         (tmp_path / f"{kind}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels))
-    data = Images(dataset=str(tmp_path)).load()
+    data = ImageClasses(dataset=str(tmp_path)).load()
     assert data.images[4, 0].tolist() == [[36, 37, 38], [39, 40, 41], [42, 43, 44]]
     assert data.found.held_out.labels.tolist() == [0, 1]
     (tmp_path / "t10k-images-idx3-ubyte").write_bytes(b"\0\0")
     with pytest.raises(ValueError, match="t10k-images-idx3-ubyte is no readable idx file"):
-        Images(dataset=str(tmp_path)).load()
+        ImageClasses(dataset=str(tmp_path)).load()
 
 
 def _parquet(path: Path, rows: Sequence[tuple[bytes, int]]) -> None:
@@ -105,7 +107,7 @@ def test_parquet_under_the_data_root(tmp_path: Path, monkeypatch: pytest.MonkeyP
     _parquet(tmp_path / "cifar10" / "plain_text" / "train-0.parquet", [(_png(i), i % 10) for i in range(20)])
     _parquet(tmp_path / "cifar10" / "plain_text" / "test-0.parquet", [(_png(200), 3)])
     monkeypatch.setenv("LEANFORMER_DATA", str(tmp_path))
-    data = Images(dataset="cifar10").load()
+    data = ImageClasses(dataset="cifar10").load()
     assert (data.size, data.classes, data.options["img_size"]) == (20, 10, 4)
     assert data.source == "parquet files in $LEANFORMER_DATA/cifar10"
     assert data.images[13, 0, 0, 0] == 13
@@ -116,7 +118,7 @@ def test_the_real_cifar10() -> None:
     root = os.environ.get("LEANFORMER_DATA")
     if root is None or not (Path(root) / "cifar10").is_dir():
         return  # the data are not committed; .ci/run has them, and the test above has the same form
-    data = Images(dataset="cifar10").load()
+    data = ImageClasses(dataset="cifar10").load()
     assert data.options == {"num_classes": 10, "in_chans": 3, "img_size": 32}
     assert data.mean.flatten().tolist() == pytest.approx([125.3, 123.0, 113.9], abs=3)  # the published means
 
@@ -126,9 +128,9 @@ def test_the_real_cifar10() -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"shift": 2, "flip": True}, {"mixup": 0.8, "cutmix": 1.0}])
 def test_parts_make_up_the_whole(settings: dict[str, Any]) -> None:
-    data = Images(**settings).load()
+    data = ImageClasses(**settings).load()
     whole = batch(data, step=5, size=32)
-    halves = [batch(data, step=5, size=32, part=Part(index, 2)) for index in range(2)]
+    halves = [batch(data, step=5, size=32, part=Share(index, 2)) for index in range(2)]
     joined = torch.cat([half[0] for half in halves])
     assert torch.equal(*(torch.sort(images.flatten(1).sum(1)).values for images in (whole[0], joined)))
     assert torch.allclose(whole[1].float().mean(0), torch.cat([half[1] for half in halves]).float().mean(0))
@@ -144,8 +146,8 @@ def test_every_epoch_shows_every_sample_once_and_seeds_differ() -> None:
 
 
 def test_mixing_is_timms_on_pairs_of_neighbours() -> None:
-    data = Images(mixup=0.8, cutmix=1.0, label_smoothing=0.1).load()
-    plain = Images().load()
+    data = ImageClasses(mixup=0.8, cutmix=1.0, label_smoothing=0.1).load()
+    plain = ImageClasses().load()
     images, labels = batch(plain, size=16)
     mixed, targets = batch(data, size=16)
     pairs = [0, 2, 4, 6, 8, 10, 12, 14, 15, 13, 11, 9, 7, 5, 3, 1]
@@ -157,45 +159,47 @@ def test_mixing_is_timms_on_pairs_of_neighbours() -> None:
 
 
 def test_shifts_move_and_flips_mirror() -> None:
-    shifted = Images(shift=1).load()
-    plain, moved = batch(Images().load(), size=64)[0], batch(shifted, size=64)[0]
+    shifted = ImageClasses(shift=1).load()
+    plain, moved = batch(ImageClasses().load(), size=64)[0], batch(shifted, size=64)[0]
     assert (plain != moved).flatten(1).any(1).float().mean() > 0.7
     reach = range(-1, 2)
     background = ((0 - shifted.mean) / shifted.spread).item()
     for before, after in zip(plain[:, 0], moved[:, 0], strict=True):
         padded = nn.functional.pad(before, (1,) * 4, value=background)
         assert any(torch.equal(padded[1 + y : 9 + y, 1 + x : 9 + x], after) for y in reach for x in reach)
-    flipped = batch(Images(flip=True).load(), size=64)[0]
+    flipped = batch(ImageClasses(flip=True).load(), size=64)[0]
     mirrored = [torch.equal(a, b.flip(-1)) and not torch.equal(a, b) for a, b in zip(plain, flipped, strict=True)]
     assert 16 < sum(mirrored) < 48
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_decoded_images_do_not_depend_on_workers(folder: Path, workers: int) -> None:
-    task = Images(dataset=str(folder), auto_augment="rand-m9-mstd0.5", img_size=16, workers=workers)
+    task = ImageClasses(dataset=str(folder), auto_augment="rand-m9-mstd0.5", img_size=16, workers=workers)
     data = task.load()
     assert isinstance(data, DecodedImages)
     torch.manual_seed(workers)
     before = torch.get_rng_state()
     images, labels = batch(data, step=2, size=8)
     assert torch.equal(torch.get_rng_state(), before)
-    reference = batch(Images(dataset=str(folder), auto_augment="rand-m9-mstd0.5", img_size=16, workers=0).load(), 2)
+    reference = batch(
+        ImageClasses(dataset=str(folder), auto_augment="rand-m9-mstd0.5", img_size=16, workers=0).load(), 2
+    )
     assert torch.equal(images, reference[0])
     assert torch.equal(labels, reference[1])
-    halves = [batch(data, 2, 8, Part(index, 2))[0] for index in range(2)]
+    halves = [batch(data, 2, 8, Share(index, 2))[0] for index in range(2)]
     assert torch.equal(torch.cat(halves), images)
     assert data.probe_batch(3).shape == (3, 3, 16, 16)
 
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_evaluation_counts_every_held_out_image_once(parts: int) -> None:
-    data = Images().load()
+    data = ImageClasses().load()
 
     class Constant(nn.Module):
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             return torch.eye(10)[3].repeat(len(images), 1)
 
-    sums = [data.evaluate(Constant(), Part(index, parts), torch.device("cpu")) for index in range(parts)]
+    sums = [data.evaluate(Constant(), Share(index, parts), torch.device("cpu")) for index in range(parts)]
     score = data.score({key: sum(part[key] for part in sums) for key in sums[0]})
     threes = (data.found.held_out.labels == 3).double().mean().item()
     assert score["accuracy"] == pytest.approx(100 * threes)
@@ -208,8 +212,8 @@ def test_evaluation_counts_every_held_out_image_once(parts: int) -> None:
 def test_an_unreadable_image_is_named(folder: Path) -> None:
     (folder / "train" / "dog" / "3.png").write_bytes(b"no image")
     with pytest.raises(ValueError, match=r"dog/3\.png is no readable image"):
-        Images(dataset=str(folder)).load()
-    data = Images(dataset=str(folder), auto_augment="rand-m9-mstd0.5", img_size=16, workers=2).load()
+        ImageClasses(dataset=str(folder)).load()
+    data = ImageClasses(dataset=str(folder), auto_augment="rand-m9-mstd0.5", img_size=16, workers=2).load()
     with pytest.raises(ValueError, match=r"dog/3\.png is no readable image") as raised:
         batch(data, size=12)
     assert len(str(raised.value).splitlines()) == 1
@@ -217,27 +221,27 @@ def test_an_unreadable_image_is_named(folder: Path) -> None:
 
 def test_one_grey_image_does_not_make_a_set_grey(folder: Path, tmp_path: Path) -> None:
     Image.new("L", (8, 8), 77).save(folder / "train" / "cat" / "0.png")
-    data = Images(dataset=str(folder)).load()
+    data = ImageClasses(dataset=str(folder)).load()
     assert data.options["in_chans"] == 3
     assert data.images[0, :, 0, 0].tolist() == [77, 77, 77]
     for split in ("train", "val"):
         for name in ("cat", "dog"):
             (tmp_path / "deep" / split / name).mkdir(parents=True)
             Image.fromarray(np.full((4, 4), 0x1234, np.uint16)).save(tmp_path / "deep" / split / name / "0.png")
-    deep = Images(dataset=str(tmp_path / "deep")).load()
+    deep = ImageClasses(dataset=str(tmp_path / "deep")).load()
     assert deep.images.shape == (2, 1, 4, 4)
     assert deep.images[0, 0, 0, 0] == 0x12, "sixteen bits are scaled to eight"
 
 
 def test_a_large_set_is_shifted_and_flipped_as_a_small_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leanformer.tasks.image_classes.GIGABYTE", 1)
-    plain = Images(dataset=str(folder), img_size=8, workers=0).load()
+    plain = ImageClasses(dataset=str(folder), img_size=8, workers=0).load()
     assert isinstance(plain, DecodedImages)
     torch.manual_seed(0)
     assert torch.equal(batch(plain, 0)[0], batch(plain, 0)[0])
     names = [
         type(step).__name__
-        for step in Images(dataset=str(folder), img_size=8, shift=1, flip=True).load().augment.transforms
+        for step in ImageClasses(dataset=str(folder), img_size=8, shift=1, flip=True).load().augment.transforms
     ]
     assert names[2:4] == ["RandomCrop", "RandomHorizontalFlip"]
 
@@ -247,7 +251,7 @@ def test_a_truncated_image_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     _parquet(tmp_path / "cifar10" / "test.parquet", [(_png(3), 0)])
     monkeypatch.setenv("LEANFORMER_DATA", str(tmp_path))
     with pytest.raises(ValueError, match=r"row 1 of parquet files in .* is no readable image"):
-        Images(dataset="cifar10").load()
+        ImageClasses(dataset="cifar10").load()
 
 
 @pytest.mark.parametrize(("label", "named"), [(10, "10"), (-1, "-1")])
@@ -256,31 +260,31 @@ def test_a_label_out_of_range_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     _parquet(tmp_path / "cifar10" / "test.parquet", [(_png(3), 0)])
     monkeypatch.setenv("LEANFORMER_DATA", str(tmp_path))
     with pytest.raises(ValueError, match=f"training sample 1 has label {named}; with 10 classes labels go from 0 to 9"):
-        Images(dataset="cifar10").load()
+        ImageClasses(dataset="cifar10").load()
 
 
 def test_wrong_folders_are_told(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="nowhere is no folder, and no data set of that name is known"):
-        Images(dataset=str(tmp_path / "nowhere")).load()
+        ImageClasses(dataset=str(tmp_path / "nowhere")).load()
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="holds no images that can be trained on; needed are train/CLASS"):
-        Images(dataset=str(tmp_path / "empty")).load()
+        ImageClasses(dataset=str(tmp_path / "empty")).load()
     draw(folder / "val" / "bird" / "0.png", 1)
     with pytest.raises(ValueError, match=r"val/bird is a class that .*train lacks"):
-        Images(dataset=str(folder)).load()
+        ImageClasses(dataset=str(folder)).load()
     with pytest.raises(ValueError, match=r"the data folder .*nowhere does not exist"):
-        Images(dataset="cifar10", root=str(tmp_path / "nowhere")).load()
+        ImageClasses(dataset="cifar10", root=str(tmp_path / "nowhere")).load()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("datasets.load_dataset", lambda name: (_ for _ in ()).throw(OSError("no network")))
     with pytest.raises(ValueError, match="cifar100 is not on this machine and the hub did not give uoft-cs/cifar100"):
-        Images(dataset="cifar100", root=str(tmp_path)).load()
+        ImageClasses(dataset="cifar100", root=str(tmp_path)).load()
 
 
 def test_images_of_several_sizes_need_one(folder: Path) -> None:
     draw(folder / "train" / "cat" / "5.png", 1, size=(12, 20))
     with pytest.raises(ValueError, match=r"images differ in size \(8 × 8, 12 × 20\); give one"):
-        Images(dataset=str(folder)).load()
-    assert Images(dataset=str(folder), img_size=6).load().images.shape == (12, 3, 6, 6)
+        ImageClasses(dataset=str(folder)).load()
+    assert ImageClasses(dataset=str(folder), img_size=6).load().images.shape == (12, 3, 6, 6)
 
 
 @pytest.mark.parametrize(
@@ -293,16 +297,18 @@ def test_images_of_several_sizes_need_one(folder: Path) -> None:
 )
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Images(**settings)
+        ImageClasses(**settings)
 
 
 def test_tasks_are_read_back_and_unknown_words_told() -> None:
-    task = Images(dataset="cifar10", mixup=0.5)
+    task = ImageClasses(dataset="cifar10", mixup=0.5)
     assert tasks.read(task.to_dict()) == task
-    with pytest.raises(ValueError, match="there is no task of kind 'sound'; there are farthest, glue, images, listops"):
+    assert task.to_dict()["kind"] == "image-classes"
+    assert tasks.read({**task.to_dict(), "kind": "images"}) == task  # as version 0.1 wrote it
+    with pytest.raises(ValueError, match='there is no task "sound": there are byte-classes, farthest-point'):
         tasks.read({"kind": "sound"})
-    with pytest.raises(ValueError, match="the task images has no setting blur; it has dataset"):
-        tasks.read({"kind": "images", "blur": 1})
+    with pytest.raises(ValueError, match="the task image-classes has no setting blur; it has dataset"):
+        tasks.read({"kind": "image-classes", "blur": 1})
 
 
 def test_the_debian_package_comes_after_local_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,17 +17,17 @@ from leanformer import tasks
 from leanformer.conditioning.probing import measure
 from leanformer.data import corpora as texts
 from leanformer.data import tokenizers as tokens
-from leanformer.data.order import Order, Part
+from leanformer.data.order import Order, Share
 from leanformer.experiments import recipes
 from leanformer.experiments.comparison import compare
 from leanformer.experiments.overrides import adjusted
 from leanformer.models import names as zoo
 from leanformer.models import registry as families
-from leanformer.tasks.byte_classes import Text
+from leanformer.tasks.byte_classes import ByteClasses
 from leanformer.tasks.listops import ListOps
-from leanformer.tasks.next_token import Stories
-from leanformer.tasks.pair_classes import Retrieval
-from leanformer.tasks.pixel_classes import Pixels
+from leanformer.tasks.next_token import NextToken
+from leanformer.tasks.pair_classes import PairClasses
+from leanformer.tasks.pixel_classes import PixelClasses
 from leanformer.tasks.sequence_classes import Ragged
 
 
@@ -81,34 +81,34 @@ def test_named_parts_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tokenizer", ["bytes", "bpe:400"])
 def test_packing_loses_nothing(tokenizer: str) -> None:
-    data = Stories(tokenizer=tokenizer).load()
+    data = NextToken(tokenizer=tokenizer).load()
     whole = data.tokenizer.decode(data.held_out.tokens.tolist(), skip_special_tokens=False)
     documents = list(texts.find("pydoc").held_out())
     assert whole == "".join(document + texts.END for document in documents)
     assert data.held_out.size_bytes == sum(len(document.encode()) for document in documents)
     assert data.held_out.documents == len(documents)
-    again = Stories(tokenizer=tokenizer).load()
+    again = NextToken(tokenizer=tokenizer).load()
     assert np.array_equal(again.train.tokens, data.train.tokens)
     assert isinstance(data.train.tokens, np.memmap)
 
 
 def test_every_training_window_is_shown_once_an_epoch_and_targets_are_one_further() -> None:
-    data = Stories(length=100).load()
+    data = NextToken(length=100).load()
     order = Order(3, data.size, data.size)
-    inputs, targets = next(data.batches(order, range(1), Part()))
+    inputs, targets = next(data.batches(order, range(1), Share()))
     assert torch.equal(inputs[:, 1:], targets[:, :-1])
     first = sorted(inputs.tolist())
     stream = data.train.tokens[: data.size * 100].reshape(data.size, 100)
     assert first == sorted(stream.tolist())
-    halves = [next(data.batches(Order(3, 8, data.size), range(1), Part(i, 2)))[0] for i in range(2)]
-    assert torch.equal(torch.cat(halves), next(data.batches(Order(3, 8, data.size), range(1), Part()))[0])
+    halves = [next(data.batches(Order(3, 8, data.size), range(1), Share(i, 2)))[0] for i in range(2)]
+    assert torch.equal(torch.cat(halves), next(data.batches(Order(3, 8, data.size), range(1), Share()))[0])
 
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_every_held_out_token_is_predicted_once(parts: int) -> None:
-    data = Stories(length=100).load()
+    data = NextToken(length=100).load()
     model = Uniform(257)
-    sums = [data.evaluate(model, Part(index, parts), torch.device("cpu")) for index in range(parts)]
+    sums = [data.evaluate(model, Share(index, parts), torch.device("cpu")) for index in range(parts)]
     total = {key: sum(part[key] for part in sums) for key in sums[0]}
     assert total["tokens"] == len(data.held_out.tokens) - 1
     score = data.score(total)
@@ -132,7 +132,7 @@ def test_gpt2s_tokenizer_from_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_saved_tokenizer_is_one_of_transformers(tmp_path: Path) -> None:
-    data = Stories(tokenizer="bpe:300").load()
+    data = NextToken(tokenizer="bpe:300").load()
     data.accompany(tmp_path)
     read = AutoTokenizer.from_pretrained(tmp_path)
     assert read("def f(x): pass")["input_ids"] == data.tokenizer.encode("def f(x): pass").ids
@@ -140,27 +140,27 @@ def test_a_saved_tokenizer_is_one_of_transformers(tmp_path: Path) -> None:
 
 
 def test_at_most_so_many_training_tokens() -> None:
-    data = Stories(length=50, most_tokens=1000).load()
+    data = NextToken(length=50, most_tokens=1000).load()
     assert len(data.train.tokens) == 1000
-    assert np.array_equal(data.train.tokens, Stories(length=50).load().train.tokens[:1000])
+    assert np.array_equal(data.train.tokens, NextToken(length=50).load().train.tokens[:1000])
 
 
 def test_bad_texts_are_told(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text(" \n")
     with pytest.raises(ValueError, match="the training part has 0 tokens, too few for one window of 128"):
-        Stories(dataset=str(tmp_path / "empty.txt")).load()
+        NextToken(dataset=str(tmp_path / "empty.txt")).load()
     (tmp_path / "latin.txt").write_bytes("caf\xe9 au lait".encode("latin-1"))
     with pytest.raises(ValueError, match=r"latin\.txt is not UTF-8: byte 3 is 0xe9; convert it first"):
-        Stories(dataset=str(tmp_path / "latin.txt")).load()
+        NextToken(dataset=str(tmp_path / "latin.txt")).load()
     with pytest.raises(ValueError, match="nowhere is neither a file nor a folder, and no corpus of that name is known"):
-        Stories(dataset=str(tmp_path / "nowhere")).load()
+        NextToken(dataset=str(tmp_path / "nowhere")).load()
     pq.write_table(pa.table({"story": ["a"]}), tmp_path / "train.parquet")
     with pytest.raises(ValueError, match="has the columns story; needed is one named text"):
-        Stories(dataset=str(tmp_path)).load()
+        NextToken(dataset=str(tmp_path)).load()
     with pytest.raises(ValueError, match='tokenizer must be "bytes", "gpt2", "bpe:4096"'):
-        Stories(tokenizer="words").load()
+        NextToken(tokenizer="words").load()
     with pytest.raises(ValueError, match="length must be at least 2 tokens, got 1"):
-        Stories(length=1)
+        NextToken(length=1)
 
 
 def test_texts_longer_than_the_model_are_told(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_texts_are_bytes_and_no_part_sees_another(tmp_path: Path) -> None:
     rows = [(f"review {index} é", index % 2) for index in range(300)]
     write_texts(tmp_path / "imdb", [*rows, *rows[:50]], "train-0.parquet")
     write_texts(tmp_path / "imdb", [("a fine test", 1)], "test-0.parquet")
-    task = Text(root=str(tmp_path), length=64)
+    task = ByteClasses(root=str(tmp_path), length=64)
     train, validation = (rows_of(task, split) for split in ("train", "validation"))
     assert rows_of(task, "test") == [([byte + 1 for byte in b"a fine test"], 1)]
     assert len(train) + len(validation) == 350
@@ -212,8 +212,8 @@ def test_pairs_of_documents(tmp_path: Path) -> None:
     for word, count in (("train", 6), ("eval", 3), ("test", 2)):
         lines = [f"{i % 2}.0\tA{i}\tB{i}\tfirst {i}\tsecond {i}" for i in range(count)]
         (folder / f"new_aan_pairs.{word}.tsv").write_text("\n".join(lines) + "\n")
-    data = Retrieval(root=str(tmp_path), length=12).load()
-    ids, lengths, labels = next(data.batches(Order(0, 6, 6), range(1), Part()))
+    data = PairClasses(root=str(tmp_path), length=12).load()
+    ids, lengths, labels = next(data.batches(Order(0, 6, 6), range(1), Share()))
     assert ids.shape == (6, 2, 12)
     assert sorted(labels.tolist()) == [0, 0, 0, 1, 1, 1]
     assert lengths.tolist() == [[7, 8]] * 6
@@ -223,18 +223,18 @@ def test_pairs_of_documents(tmp_path: Path) -> None:
     assert measure(model, data.probe_batch(2)).layers[0].values.kappa.shape == (4,)
     (folder / "new_aan_pairs.eval.tsv").write_text("1\tA\tB\tonly one text\n")
     with pytest.raises(ValueError, match=r"eval\.tsv, line 1: 4 columns instead of 5 \(label, first, second,"):
-        Retrieval(root=str(tmp_path), length=12).load()
+        PairClasses(root=str(tmp_path), length=12).load()
     (folder / "new_aan_pairs.eval.tsv").write_text("2\tA\tB\tx\ty\n")
     with pytest.raises(ValueError, match=r"line 1: a label is 0 or 1, got 2"):
-        Retrieval(root=str(tmp_path), length=12).load()
+        PairClasses(root=str(tmp_path), length=12).load()
     with pytest.raises(ValueError, match=r"aan is not on this machine, and no hub has it"):
-        Retrieval().load()
+        PairClasses().load()
 
 
 def test_pixels_are_tokens_and_black_ones_too() -> None:
-    data = Pixels(dataset="digits").load()
+    data = PixelClasses(dataset="digits").load()
     assert (data.length, data.size, len(data.validation), len(data.test)) == (64, 1295, 143, 359)
-    ids, lengths, _ = next(data.batches(Order(0, 32, data.size), range(1), Part()))
+    ids, lengths, _ = next(data.batches(Order(0, 32, data.size), range(1), Share()))
     assert (lengths == 64).all()
     assert (ids == 0).any(1).all(), "black pixels are there, and inside the length"
 
@@ -245,13 +245,13 @@ def test_listops_end_to_end_and_padding_does_not_count() -> None:
     design = zoo.architecture_of("nystromformer-listops", max_position_embeddings=40, landmarks=8).with_depth(1)
     torch.manual_seed(0)
     model = families.build(design).eval()
-    ids, lengths, labels = next(data.batches(Order(0, 16, 64), range(1), Part()))
+    ids, lengths, labels = next(data.batches(Order(0, 16, 64), range(1), Share()))
     before = data.loss(model, (ids, lengths, labels))
     scrambled = torch.where(torch.arange(40) < lengths[:, None], ids, torch.randint(0, 16, ids.shape))
     assert torch.allclose(data.loss(model, (scrambled, lengths, labels)), before, atol=1e-6)
     tested, validated = (
-        data.evaluate_final(model, Part(), torch.device("cpu")),
-        data.evaluate(model, Part(), ids.device),
+        data.evaluate_final(model, Share(), torch.device("cpu")),
+        data.evaluate(model, Share(), ids.device),
     )
     assert tested["count"] == validated["count"] == 8
     assert tested["loss"] != validated["loss"]
@@ -271,12 +271,12 @@ def test_wrong_tables_are_told(tmp_path: Path, content: str, message: str) -> No
     (tmp_path / "train.tsv").write_text(content)
     (tmp_path / "test.tsv").write_text("text\tlabel\nx\t1\n")
     with pytest.raises(ValueError, match=message):
-        Text(dataset=str(tmp_path)).load()
+        ByteClasses(dataset=str(tmp_path)).load()
 
 
 def test_missing_texts_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"holds no train file \(\.parquet or \.tsv\)"):
-        Text(dataset=str(tmp_path)).load()
+        ByteClasses(dataset=str(tmp_path)).load()
     monkeypatch.setattr("datasets.load_dataset", lambda name: (_ for _ in ()).throw(OSError("no network")))
     with pytest.raises(ValueError, match="imdb is not on this machine and the hub did not give stanfordnlp/imdb"):
-        Text().load()
+        ByteClasses().load()

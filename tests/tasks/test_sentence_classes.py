@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from leanformer.data.order import Order, Part
+from leanformer.data.order import Order, Share
 from leanformer.experiments.comparison import compare
 from leanformer.experiments.glue import glue
 from leanformer.experiments.recipe import Recipe
@@ -19,8 +19,8 @@ from leanformer.models import names as zoo
 from leanformer.models import registry as families
 from leanformer.models.weights import from_pretrained
 from leanformer.report import glue as report
-from leanformer.tasks.masked_token import IGNORED, Masked
-from leanformer.tasks.sentence_classes import TASKS, Encoded, Glue, Missing, _cut, metrics
+from leanformer.tasks.masked_token import IGNORED, MaskedToken
+from leanformer.tasks.sentence_classes import GLUE_TASKS, Encoded, NotAvailable, SentenceClasses, _cut, metrics
 from leanformer.training.loop import train
 from leanformer.training.run import Run, Training, write_run
 
@@ -45,8 +45,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def masked(corpus: Path, **settings: Any) -> Masked:
-    return Masked(dataset=str(corpus), tokenizer="wordpiece:300", length=32, **settings)
+def masked(corpus: Path, **settings: Any) -> MaskedToken:
+    return MaskedToken(dataset=str(corpus), tokenizer="wordpiece:300", length=32, **settings)
 
 
 # Hiding
@@ -55,7 +55,7 @@ def masked(corpus: Path, **settings: Any) -> Masked:
 def test_a_quarter_is_hidden_and_the_rest_is_as_it_was(corpus: Path) -> None:
     data = masked(corpus).load()
     order = Order(0, 64, data.size)
-    ids, labels = next(data.batches(order, range(1), Part()))
+    ids, labels = next(data.batches(order, range(1), Share()))
     hidden = labels != IGNORED
     assert (hidden.sum(1) == 8).all(), "every window hides the same number"
     true = torch.from_numpy(data.train.tokens[order.indices(0)[:, None] * 32 + np.arange(32)].astype(np.int64))
@@ -64,9 +64,9 @@ def test_a_quarter_is_hidden_and_the_rest_is_as_it_was(corpus: Path) -> None:
     shown = ids[hidden]
     assert (shown == data.mask).float().mean() == pytest.approx(0.8, abs=0.06)
     assert (shown == true[hidden]).float().mean() == pytest.approx(0.1, abs=0.05)
-    halves = [next(data.batches(order, range(1), Part(index, 2))) for index in range(2)]
+    halves = [next(data.batches(order, range(1), Share(index, 2))) for index in range(2)]
     assert torch.equal(torch.cat([half[0] for half in halves]), ids)
-    again, _ = next(data.batches(order, range(1, 2), Part()))
+    again, _ = next(data.batches(order, range(1, 2), Share()))
     assert not torch.equal(again, ids)
 
 
@@ -78,7 +78,7 @@ def test_held_out_windows_are_hidden_alike_every_time(corpus: Path, parts: int) 
         def forward(self, input_ids: torch.Tensor) -> Any:
             return type("Output", (), {"logits": torch.zeros(*input_ids.shape, data.vocabulary)})()
 
-    sums = [data.evaluate(Uniform(), Part(index, parts), torch.device("cpu")) for index in range(parts)]
+    sums = [data.evaluate(Uniform(), Share(index, parts), torch.device("cpu")) for index in range(parts)]
     total = {key: sum(part[key] for part in sums) for key in sums[0]}
     assert total["count"] == 8 * (len(data.held_out.tokens) // 32)
     assert data.score(total)["loss"] == pytest.approx(math.log(data.vocabulary), rel=1e-5)
@@ -113,7 +113,7 @@ def test_a_ramped_run_trains(corpus: Path, tmp_path: Path) -> None:
 )
 def test_wrong_settings_are_told(corpus: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Masked(**{"dataset": str(corpus), "length": 32, **settings}).load()
+        MaskedToken(**{"dataset": str(corpus), "length": 32, **settings}).load()
 
 
 # Metrics, by hand
@@ -125,21 +125,21 @@ def test_metrics_by_hand() -> None:
     outputs = np.eye(2)[guessed]
     true_positive, false_positive, false_negative, true_negative = 3, 1, 1, 1
     precision, recall = 3 / 4, 3 / 4
-    assert metrics(TASKS["mrpc"], outputs, labels)["f1"] == pytest.approx(
+    assert metrics(GLUE_TASKS["mrpc"], outputs, labels)["f1"] == pytest.approx(
         100 * 2 * precision * recall / (precision + recall)
     )
-    assert metrics(TASKS["sst2"], outputs, labels) == {"accuracy": pytest.approx(100 * 4 / 6)}
+    assert metrics(GLUE_TASKS["sst2"], outputs, labels) == {"accuracy": pytest.approx(100 * 4 / 6)}
     numerator = true_positive * true_negative - false_positive * false_negative
     denominator = math.sqrt(4 * 4 * 2 * 2)
-    assert metrics(TASKS["cola"], outputs, labels)["mcc"] == pytest.approx(100 * numerator / denominator)
+    assert metrics(GLUE_TASKS["cola"], outputs, labels)["mcc"] == pytest.approx(100 * numerator / denominator)
     x, y = np.array([1.0, 2.0, 3.0, 10.0]), np.array([0.0, 1.0, 4.0, 5.0])
-    found = metrics(TASKS["stsb"], x[:, None], y)
+    found = metrics(GLUE_TASKS["stsb"], x[:, None], y)
     centred = (x - x.mean()) @ (y - y.mean())
     assert found["pearson"] == pytest.approx(
         100 * centred / np.sqrt(((x - x.mean()) ** 2).sum() * ((y - y.mean()) ** 2).sum())
     )
     assert found["spearman"] == pytest.approx(100.0)
-    assert metrics(TASKS["stsb"], np.ones((4, 1)), y) == {"pearson": 0.0, "spearman": 0.0}
+    assert metrics(GLUE_TASKS["stsb"], np.ones((4, 1)), y) == {"pearson": 0.0, "spearman": 0.0}
 
 
 def test_the_longest_piece_is_cut_first() -> None:
@@ -152,7 +152,7 @@ def test_the_longest_piece_is_cut_first() -> None:
 
 
 def write_glue(root: Path, name: str, rows: int = 40, splits: tuple[str, ...] = ("train", "validation")) -> None:
-    known, draw = TASKS[name], np.random.default_rng(1)
+    known, draw = GLUE_TASKS[name], np.random.default_rng(1)
     for split in splits:
         columns = {
             column: [f"ban {column} {' dor' * int(draw.integers(1, 9))}" for _ in range(rows)]
@@ -166,8 +166,8 @@ def write_glue(root: Path, name: str, rows: int = 40, splits: tuple[str, ...] = 
 
 def test_examples_are_wrapped_padded_and_masked(tmp_path: Path) -> None:
     write_glue(tmp_path, "rte")
-    data = Glue(name="rte", root=str(tmp_path), tokenizer="wordpiece:300", length=16).load()
-    ids, mask, _ = next(data.batches(Order(0, 8, data.size), range(1), Part()))
+    data = SentenceClasses(name="rte", root=str(tmp_path), tokenizer="wordpiece:300", length=16).load()
+    ids, mask, _ = next(data.batches(Order(0, 8, data.size), range(1), Share()))
     first, last = (data.tokenizer.token_to_id(word) for word in ("[CLS]", "[SEP]"))
     for row, kept in zip(ids.tolist(), mask.tolist(), strict=True):
         length = sum(kept)
@@ -175,32 +175,32 @@ def test_examples_are_wrapped_padded_and_masked(tmp_path: Path) -> None:
         assert (row[0], row[length - 1], row.count(last)) == (first, last, 2)
         assert length <= 16
     assert ids.shape[1] == max(mask.sum(1)).item()
-    halves = [next(data.batches(Order(0, 8, data.size), range(1), Part(index, 2)))[0] for index in range(2)]
+    halves = [next(data.batches(Order(0, 8, data.size), range(1), Share(index, 2)))[0] for index in range(2)]
     assert torch.equal(torch.cat(halves), ids)
 
 
 def test_mnli_is_judged_on_both_its_splits(tmp_path: Path) -> None:
     write_glue(tmp_path, "mnli", splits=("train", "validation_matched", "validation_mismatched"))
-    data = Glue(name="mnli", root=str(tmp_path), tokenizer="wordpiece:300").load()
+    data = SentenceClasses(name="mnli", root=str(tmp_path), tokenizer="wordpiece:300").load()
     model = families.build(
         zoo.architecture_of("crammed-bert", **{**SMALL, "max_position_embeddings": 128}, **data.options)
     )
-    sums = [data.evaluate(model.eval(), Part(index, 2), torch.device("cpu")) for index in range(2)]
+    sums = [data.evaluate(model.eval(), Share(index, 2), torch.device("cpu")) for index in range(2)]
     assert sums[0].keys() == sums[1].keys() == {"accuracy", "accuracy_mismatched"}
     assert set(sums[1].values()) == {0.0}, "only the first process judges"
 
 
 def test_bad_tables_are_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no GLUE task 'wnli'; there are mnli, sst2"):
-        Glue(name="wnli")
+        SentenceClasses(name="wnli")
     write_glue(tmp_path, "sst2", splits=("validation",))
-    with pytest.raises(Missing, match=r"glue/sst2 holds no train file \(parquet\)"):
-        Glue(name="sst2", root=str(tmp_path)).load()
+    with pytest.raises(NotAvailable, match=r"glue/sst2 holds no train file \(parquet\)"):
+        SentenceClasses(name="sst2", root=str(tmp_path)).load()
     pq.write_table(pa.table({"sentence": ["a"]}), tmp_path / "glue" / "sst2" / "train-0.parquet")
     with pytest.raises(ValueError, match=r"train-0\.parquet lacks the column label; it has sentence"):
-        Glue(name="sst2", root=str(tmp_path)).load()
+        SentenceClasses(name="sst2", root=str(tmp_path)).load()
     with pytest.raises(ValueError, match="row 1 has label 2; labels go from 0 to 1"):
-        Encoded.of({"sentence": ["a", "b"], "label": [0, 2]}, TASKS["sst2"], None, 16, "here")
+        Encoded.of({"sentence": ["a", "b"], "label": [0, 2]}, GLUE_TASKS["sst2"], None, 16, "here")
 
 
 def test_pre_training_is_handed_on_and_missing_tasks_are_named(corpus: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from leanformer.data.order import Order, Part
+from leanformer.data.order import Order, Share
 from leanformer.models import registry as families
 from leanformer.models.weights import from_pretrained
 from leanformer.training.checkpoints import Checkpoints
@@ -50,7 +50,7 @@ def test_it_is_the_bare_loop_to_the_last_bit(tmp_path: Path) -> None:
     model = families.build(run.architecture)
     optimizer = torch.optim.AdamW(decay_groups(model, 0.1), lr=4e-3, fused=True)
     losses = []
-    for step, (images, labels) in enumerate(data.batches(Order(0, 16, data.size), range(12), Part())):
+    for step, (images, labels) in enumerate(data.batches(Order(0, 16, data.size), range(12), Share())):
         rate = 4e-3 * (step + 1) / 1 if step < 1 else 4e-3 * (1 + math.cos(math.pi * (step - 1) / 11)) / 2
         for group in optimizer.param_groups:
             group["lr"] = rate
@@ -227,7 +227,8 @@ def _launched(processes: int, folder: Path) -> dict[str, Any]:
 
 
 def test_two_processes_give_the_curve_of_one(tmp_path: Path) -> None:
-    settings: dict[str, Any] = dict(steps=30, accumulate=2, task=trained.Images(dataset="digits", shift=1, mixup=0.8))
+    task = trained.ImageClasses(dataset="digits", shift=1, mixup=0.8)
+    settings: dict[str, Any] = dict(steps=30, accumulate=2, task=task)
     one = train(trained.described(tmp_path / "one", **settings))
     two = _launched(2, trained.described(tmp_path / "two", **settings))
     assert np.allclose(one["losses"], two["losses"], rtol=1e-4, atol=1e-5)

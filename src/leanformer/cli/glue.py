@@ -30,13 +30,13 @@ def glue(
     from leanformer.records.files import plain
     from leanformer.report import glue as report
     from leanformer.report.page import sentence
-    from leanformer.tasks.sentence_classes import TASKS
+    from leanformer.tasks.sentence_classes import GLUE_TASKS
 
     folder = out or start / "glue"
     with RunsProgress(messages) as progress:
         record = run(
             start,
-            tasks=names(tasks) or list(TASKS),
+            tasks=names(tasks) or list(GLUE_TASKS),
             out=folder,
             seeds=count("--seeds", seeds) if seeds else None,
             data=data,

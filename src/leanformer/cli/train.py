@@ -32,7 +32,7 @@ def train(
     from leanformer.experiments import recipes
     from leanformer.experiments.overrides import adjusted
     from leanformer.machine import from_first_process, is_first_process
-    from leanformer.runners.workers import load
+    from leanformer.tasks import load
     from leanformer.training.loop import train as run_training
     from leanformer.training.run import Run, read_run, write_run
 

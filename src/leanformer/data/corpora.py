@@ -25,7 +25,7 @@ SHARE = 10
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownCorpus:
     """A public corpus."""
 
     folders: tuple[str, ...]
@@ -35,14 +35,14 @@ class Known:
 
 
 CORPORA = {
-    "tinystories": Known(("TinyStories", "tinystories"), "roneneldan/TinyStories"),
-    "pile": Known(("pile", "the_pile"), "monology/pile-uncopyrighted", streamed=True),
+    "tinystories": KnownCorpus(("TinyStories", "tinystories"), "roneneldan/TinyStories"),
+    "pile": KnownCorpus(("pile", "the_pile"), "monology/pile-uncopyrighted", streamed=True),
 }
 """Corpora known by name, beside `pydoc`, the documentation that Python brings. Any other name is a file or a folder."""
 
 
 @dataclass(frozen=True)
-class Texts:
+class Corpus:
     """Documents for training and held out from it, each read anew at every call."""
 
     train: Callable[[], Iterator[str]]
@@ -52,7 +52,7 @@ class Texts:
     """Changes when the documents do: names cached tokens."""
 
 
-def find(name: str, root: str | None = None) -> Texts:
+def find(name: str, root: str | None = None) -> Corpus:
     """The documents of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
     if name == "pydoc":
         return _split(pydoc, "Python's own documentation", "pydoc")
@@ -76,7 +76,7 @@ def pydoc() -> Iterator[str]:
         yield topics[topic]
 
 
-def _from_path(path: Path) -> Texts:
+def _from_path(path: Path) -> Corpus:
     if path.is_file():
         return _from_files([path], shown(path))
     if not path.is_dir():
@@ -94,18 +94,18 @@ def _from_path(path: Path) -> Texts:
     return _from_files(files, f"{len(files)} files in {shown(path)}")
 
 
-def _from_files(files: list[Path], source: str) -> Texts:
+def _from_files(files: list[Path], source: str) -> Corpus:
     held_out = [file for file in files if any(word in file.stem.lower().split("-") for word in HELD_OUT)]
     return _of_parts([file for file in files if file not in held_out], held_out, _from_text, source)
 
 
-def _of_parts(train: list[Path], held_out: list[Path], read: Any, source: str) -> Texts:
+def _of_parts(train: list[Path], held_out: list[Path], read: Any, source: str) -> Corpus:
     if not train:
         raise ValueError(f"{source}: there is nothing to train on, only {', '.join(file.name for file in held_out)}")
     identity = _identity([*train, *held_out])
     if not held_out:
         return _split(lambda: _chained(train, read), source, identity)
-    return Texts(lambda: _chained(train, read), lambda: _chained(held_out, read), source, identity)
+    return Corpus(lambda: _chained(train, read), lambda: _chained(held_out, read), source, identity)
 
 
 def _chained(files: Iterable[Path], read: Callable[[Path], Iterator[str]]) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _from_parquet(file: Path) -> Iterator[str]:
         yield from (text for text in batch.column(0).to_pylist() if text and text.strip())
 
 
-def _from_hub(name: str, known: Known, root: str | None) -> Texts:
+def _from_hub(name: str, known: KnownCorpus, root: str | None) -> Corpus:
     import datasets
 
     try:
@@ -153,7 +153,7 @@ def _from_hub(name: str, known: Known, root: str | None) -> Texts:
     held_out = next((part for part in HELD_OUT if part in loaded), None)
     if held_out is None:
         return _split(lambda: (row["text"] for row in loaded["train"]), source, known.hub)
-    return Texts(
+    return Corpus(
         lambda: (row["text"] for row in loaded["train"]),
         lambda: (row["text"] for row in loaded[held_out]),
         source,
@@ -161,13 +161,13 @@ def _from_hub(name: str, known: Known, root: str | None) -> Texts:
     )
 
 
-def _split(read: Callable[[], Iterator[str]], source: str, identity: str) -> Texts:
+def _split(read: Callable[[], Iterator[str]], source: str, identity: str) -> Corpus:
     """One document in ten is held out, as its content decides."""
 
     def chosen(held_out: bool) -> Iterator[str]:
         return (text for text in read() if is_held_out(text) == held_out)
 
-    return Texts(lambda: chosen(False), lambda: chosen(True), source, identity)
+    return Corpus(lambda: chosen(False), lambda: chosen(True), source, identity)
 
 
 def is_held_out(text: str) -> bool:

@@ -26,7 +26,7 @@ DEBIAN = Path("/usr/share/datasets")
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownImageSet:
     """A public set of labelled images."""
 
     classes: int | None = None
@@ -36,18 +36,18 @@ class Known:
 
 
 SETS = {
-    "digits": Known(10),
-    "mnist": Known(10, hub="ylecun/mnist"),
-    "fashion-mnist": Known(10, hub="zalando-datasets/fashion_mnist", debian="fashion-mnist"),
-    "cifar10": Known(10, hub="uoft-cs/cifar10"),
-    "cifar100": Known(100, hub="uoft-cs/cifar100", label="fine_label"),
-    "imagenet": Known(1000, hub="ILSVRC/imagenet-1k"),
+    "digits": KnownImageSet(10),
+    "mnist": KnownImageSet(10, hub="ylecun/mnist"),
+    "fashion-mnist": KnownImageSet(10, hub="zalando-datasets/fashion_mnist", debian="fashion-mnist"),
+    "cifar10": KnownImageSet(10, hub="uoft-cs/cifar10"),
+    "cifar100": KnownImageSet(100, hub="uoft-cs/cifar100", label="fine_label"),
+    "imagenet": KnownImageSet(1000, hub="ILSVRC/imagenet-1k"),
 }
 """Sets known by name. Any other name is a folder or a set on the hub."""
 
 
 @dataclass(frozen=True)
-class Split:
+class LabelledImages:
     """Images and their labels."""
 
     pictures: torch.Tensor | Sequence[Any]
@@ -59,11 +59,11 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Pictures:
+class ImageSet:
     """A set of labelled images, split in two."""
 
-    train: Split
-    held_out: Split
+    train: LabelledImages
+    held_out: LabelledImages
     classes: int
     source: str
 
@@ -80,14 +80,14 @@ class Pictures:
                 )
 
 
-def find(name: str, root: str | None = None) -> Pictures:
+def find(name: str, root: str | None = None) -> ImageSet:
     """The set of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
     known = SETS.get(name)
     if known is None and (Path(name).is_dir() or "/" not in name or name.startswith(("/", ".", "~"))):
-        return _from_folder(Path(name).expanduser(), Known())
+        return _from_folder(Path(name).expanduser(), KnownImageSet())
     if name == "digits":
         return _digits()
-    known = known or Known(hub=name)
+    known = known or KnownImageSet(hub=name)
     root = root or os.environ.get("LEANFORMER_DATA")
     if root is not None and not Path(root).is_dir():
         raise ValueError(f"the data folder {root} does not exist (--data or LEANFORMER_DATA)")
@@ -102,7 +102,7 @@ def find(name: str, root: str | None = None) -> Pictures:
 # Each kind of source
 
 
-def _digits() -> Pictures:
+def _digits() -> ImageSet:
     """1,797 images of 8 × 8; every fifth is held out."""
     from sklearn.datasets import load_digits
 
@@ -110,11 +110,11 @@ def _digits() -> Pictures:
     pictures = torch.from_numpy((loaded.images * (255 / 16)).round().astype(np.uint8))[:, None]
     labels = torch.from_numpy(loaded.target.astype(np.int64))
     held_out = torch.arange(len(labels)) % 5 == 4
-    train, rest = (Split(pictures[rows], labels[rows]) for rows in (~held_out, held_out))
-    return Pictures(train, rest, classes=10, source="digits, embedded in scikit-learn")
+    train, rest = (LabelledImages(pictures[rows], labels[rows]) for rows in (~held_out, held_out))
+    return ImageSet(train, rest, classes=10, source="digits, embedded in scikit-learn")
 
 
-def _from_folder(folder: Path, known: Known) -> Pictures:
+def _from_folder(folder: Path, known: KnownImageSet) -> ImageSet:
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder, and no data set of that name is known ({', '.join(SETS)})")
     if any(folder.glob("*-images-idx3-ubyte*")):
@@ -131,7 +131,7 @@ def _from_folder(folder: Path, known: Known) -> Pictures:
     )
 
 
-def _from_class_folders(folder: Path) -> Pictures:
+def _from_class_folders(folder: Path) -> ImageSet:
     """train/CLASS/… and val/CLASS/…, as for torchvision's ImageFolder."""
     train = folder / "train"
     names = sorted(path.name for path in train.iterdir() if path.is_dir())
@@ -139,16 +139,16 @@ def _from_class_folders(folder: Path) -> Pictures:
         raise ValueError(f"{train} holds no folders; each class needs one, such as {train / 'cat'}")
     label_of = {name: label for label, name in enumerate(names)}
 
-    def read(split: Path) -> Split:
+    def read(split: Path) -> LabelledImages:
         if unknown := sorted({path.name for path in split.iterdir() if path.is_dir()} - label_of.keys()):
             raise ValueError(f"{split / unknown[0]} is a class that {train} lacks")
         files = [(file, label_of[name]) for name in names for file in _images(split / name)]
         labels = torch.tensor([label for _, label in files], dtype=torch.int64)
-        return Split(Files([file for file, _ in files]), labels)
+        return LabelledImages(Files([file for file, _ in files]), labels)
 
     held_out = next((folder / name for name in HELD_OUT if (folder / name).is_dir()), None)
     if held_out is not None:
-        return Pictures(read(train), read(held_out), len(names), f"the folder {shown(folder)}")
+        return ImageSet(read(train), read(held_out), len(names), f"the folder {shown(folder)}")
     return _tenth_held_out(read(train), len(names), f"the folder {shown(folder)}")
 
 
@@ -156,26 +156,26 @@ def _images(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS) if folder.is_dir() else []
 
 
-def _tenth_held_out(split: Split, classes: int, source: str) -> Pictures:
+def _tenth_held_out(split: LabelledImages, classes: int, source: str) -> ImageSet:
     """Where there is no held-out split, every tenth sample of a fixed shuffle becomes one."""
     rows = np.random.default_rng(0).permutation(len(split))
     parts = []
     for chosen in (np.sort(rows[len(rows) // 10 :]), np.sort(rows[: len(rows) // 10])):
         pictures = split.pictures
         subset = pictures[chosen] if isinstance(pictures, torch.Tensor) else Chosen(pictures, chosen)
-        parts.append(Split(subset, split.labels[chosen]))
-    return Pictures(parts[0], parts[1], classes=classes, source=f"{source}, a tenth of it held out here")
+        parts.append(LabelledImages(subset, split.labels[chosen]))
+    return ImageSet(parts[0], parts[1], classes=classes, source=f"{source}, a tenth of it held out here")
 
 
-def _from_idx(folder: Path, source: str) -> Pictures:
+def _from_idx(folder: Path, source: str) -> ImageSet:
     """MNIST's own files."""
 
-    def read(kind: str) -> Split:
+    def read(kind: str) -> LabelledImages:
         pictures, labels = (_read_idx(folder, f"{kind}-{what}-ubyte") for what in ("images-idx3", "labels-idx1"))
-        return Split(pictures[:, None], labels.long())
+        return LabelledImages(pictures[:, None], labels.long())
 
     train, held_out = read("train"), read("t10k")
-    return Pictures(train, held_out, classes=10, source=source)
+    return ImageSet(train, held_out, classes=10, source=source)
 
 
 def _read_idx(folder: Path, name: str) -> torch.Tensor:
@@ -193,7 +193,7 @@ def _read_idx(folder: Path, name: str) -> torch.Tensor:
     raise ValueError(f"{folder} lacks {name}.gz")
 
 
-def _from_parquet(folder: Path, known: Known) -> Pictures:
+def _from_parquet(folder: Path, known: KnownImageSet) -> ImageSet:
     files: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("*.parquet")):
         files.setdefault(path.name.split("-")[0].removesuffix(".parquet"), []).append(str(path))
@@ -210,7 +210,7 @@ def _from_parquet(folder: Path, known: Known) -> Pictures:
     return _from_datasets(loaded, known, f"parquet files in {shown(folder)}")
 
 
-def _from_hub(name: str, known: Known, root: str | None) -> Pictures:
+def _from_hub(name: str, known: KnownImageSet, root: str | None) -> ImageSet:
     import datasets
 
     try:
@@ -228,7 +228,7 @@ def _from_hub(name: str, known: Known, root: str | None) -> Pictures:
     return _from_datasets(loaded, known, f"{known.hub} from the hub")
 
 
-def _from_datasets(loaded: Any, known: Known, source: str) -> Pictures:
+def _from_datasets(loaded: Any, known: KnownImageSet, source: str) -> ImageSet:
     """A Hugging Face data set with one column of images and one of labels."""
     import datasets
 
@@ -243,15 +243,15 @@ def _from_datasets(loaded: Any, known: Known, source: str) -> Pictures:
     names = getattr(features[label], "names", None)
     classes = known.classes or (len(names) if names else int(max(loaded["train"][label])) + 1)
 
-    def read(split: Any) -> Split:
+    def read(split: Any) -> LabelledImages:
         if isinstance(features[picture], datasets.Image):
             split = split.cast_column(picture, datasets.Image(decode=False))
-        return Split(Rows(split.select_columns([picture]), picture, source), torch.tensor(split[label][:]))
+        return LabelledImages(Rows(split.select_columns([picture]), picture, source), torch.tensor(split[label][:]))
 
     held_out = next((loaded[name] for name in HELD_OUT if name in loaded), None)
     if held_out is None:
         return _tenth_held_out(read(loaded["train"]), classes, source)
-    return Pictures(read(loaded["train"]), read(held_out), classes, source)
+    return ImageSet(read(loaded["train"]), read(held_out), classes, source)
 
 
 def _holds_images(kind: Any) -> bool:

@@ -31,7 +31,7 @@ PATIENCE = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOps:
+class ListOpsSettings:
     """Which expressions; by default those of the Long-Range Arena."""
 
     min_length: int = 500
@@ -124,13 +124,13 @@ def text(tokens: np.ndarray) -> str:
     return " ".join(WORDS[token] for token in tokens)
 
 
-def generate(settings: ListOps, count: int, seed: int, workers: int = 1) -> Sequences:
+def generate(settings: ListOpsSettings, count: int, seed: int, workers: int = 1) -> Sequences:
     """The first `count` expressions of a seed; they may repeat."""
     return _taken(settings, count, seed, workers, distinct=False)
 
 
 def splits(
-    settings: ListOps,
+    settings: ListOpsSettings,
     train: int = 96_000,
     validation: int = 2_000,
     test: int = 2_000,
@@ -155,7 +155,7 @@ def splits(
     return found.rows(held_out, held_out + train), found.rows(test, held_out), found.rows(0, test)
 
 
-def _taken(settings: ListOps, count: int, seed: int, workers: int, *, distinct: bool) -> Sequences:
+def _taken(settings: ListOpsSettings, count: int, seed: int, workers: int, *, distinct: bool) -> Sequences:
     """As many expressions as asked for, in the seed's order."""
     parts: list[Sequences] = []
     missing, idle = count, 0
@@ -203,7 +203,7 @@ class Level:
         return np.cumsum(self.arguments) - self.arguments
 
 
-def _chunk(settings: ListOps, seed: int, number: int) -> Sequences:
+def _chunk(settings: ListOpsSettings, seed: int, number: int) -> Sequences:
     """The expressions of wanted length among one chunk of trees."""
     draw = stream(seed, number)
     levels, lengths = _grown(settings, draw)
@@ -221,7 +221,7 @@ def _chunk(settings: ListOps, seed: int, number: int) -> Sequences:
     return Sequences(flat, offsets, values.astype(np.int64))
 
 
-def _grown(settings: ListOps, draw: np.random.Generator) -> tuple[list[Level], np.ndarray]:
+def _grown(settings: ListOpsSettings, draw: np.random.Generator) -> tuple[list[Level], np.ndarray]:
     """The shapes of those trees that have a wanted length, level by level, and their lengths."""
     trees = owners = np.arange(TREES)
     is_operator = np.ones(TREES, dtype=bool)

@@ -14,7 +14,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Part:
+class Share:
     """The share of one process: which of how many."""
 
     index: int = 0

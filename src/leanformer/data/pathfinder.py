@@ -46,7 +46,7 @@ Ends = tuple[complex, complex]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pathfinder:
+class PathfinderSettings:
     """Which images; by default those of the hard set."""
 
     dashes: int = 14
@@ -94,7 +94,7 @@ class Labelled:
         return Labelled(self.images[start:stop], self.labels[start:stop])
 
 
-def generate(settings: Pathfinder, count: int, seed: int, workers: int = 1) -> Labelled:
+def generate(settings: PathfinderSettings, count: int, seed: int, workers: int = 1) -> Labelled:
     """The first `count` images of a seed; of every two that follow each other, one has label 1."""
     chunks = [range(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
     parts = list(in_order(functools.partial(_chunk, settings, seed), chunks, workers))
@@ -103,7 +103,7 @@ def generate(settings: Pathfinder, count: int, seed: int, workers: int = 1) -> L
 
 
 def splits(
-    settings: Pathfinder,
+    settings: PathfinderSettings,
     train: int = 160_000,
     validation: int = 20_000,
     test: int = 20_000,
@@ -128,7 +128,7 @@ def splits(
     return found.rows(held_out, held_out + train), found.rows(test, held_out), found.rows(0, test)
 
 
-def _chunk(settings: Pathfinder, seed: int, rows: range) -> Labelled:
+def _chunk(settings: PathfinderSettings, seed: int, rows: range) -> Labelled:
     scenes = [scene(settings, seed, row) for row in rows]
     return Labelled(drawn(scenes, smooth=settings.smooth), np.array([found.label for found in scenes], np.int64))
 
@@ -136,7 +136,7 @@ def _chunk(settings: Pathfinder, seed: int, rows: range) -> Labelled:
 # Where contours run
 
 
-def scene(settings: Pathfinder, seed: int, index: int) -> Scene:
+def scene(settings: PathfinderSettings, seed: int, index: int) -> Scene:
     """What is on image `index` of a seed: of many random walks, the first that find room."""
     label = int(stream(seed, index // 2, 0).integers(2)) ^ (index % 2)  # one of each in every pair of images
     draw = stream(seed, index, 1)

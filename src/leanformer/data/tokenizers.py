@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from tokenizers.implementations import ByteLevelBPETokenizer  # type: ignore[attr-defined]
 
 from leanformer.data.cache import remembered
-from leanformer.data.corpora import END, Texts
+from leanformer.data.corpora import END, Corpus
 
 SPECIAL = {"bpe": [END], "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]}
 LEARNED_FROM = 200_000
@@ -32,7 +32,7 @@ TOGETHER = 1000
 # Tokenizers
 
 
-def tokenizer(name: str, texts: Texts, root: str | None = None) -> Tokenizer:
+def tokenizer(name: str, texts: Corpus, root: str | None = None) -> Tokenizer:
     """`bytes`, `gpt2`, or `bpe:SIZE` and `wordpiece:SIZE`, which are trained on the texts once and kept."""
     kind, _, size = name.partition(":")
     if name == "bytes":
@@ -77,7 +77,7 @@ def _gpt2(root: str | None) -> Tokenizer:
         ) from error
 
 
-def _trained(kind: str, size: int, texts: Texts) -> Tokenizer:
+def _trained(kind: str, size: int, texts: Corpus) -> Tokenizer:
     if kind == "bpe":
         made = Tokenizer(models.BPE())
         _byte_level(made)
@@ -133,7 +133,7 @@ class Packed:
     documents: int
 
 
-def packed(texts: Texts, made: Tokenizer, name: str, end: str = END, most: int | None = None) -> tuple[Packed, Packed]:
+def packed(texts: Corpus, made: Tokenizer, name: str, end: str = END, most: int | None = None) -> tuple[Packed, Packed]:
     """Both parts of a corpus, tokenized once and kept; at most `most` training tokens."""
     key = [texts.identity, name, hashlib.sha256(made.to_str().encode()).hexdigest(), end, most]
     return _part("train", texts.train, made, key, end, most), _part("held-out", texts.held_out, made, key, end, None)

@@ -17,7 +17,7 @@ import torch
 
 from leanformer.architecture import Architecture
 from leanformer.costs.closed_forms import Setting, formula
-from leanformer.data.order import Order, Part
+from leanformer.data.order import Order, Share
 from leanformer.models import registry as families
 from leanformer.tasks.base import Data
 from leanformer.training.loop import decay_groups, seed_everything
@@ -92,7 +92,7 @@ def step_seconds(designs: Mapping[str, Architecture], data: Data, training: Trai
     """
     torch.set_num_threads(training.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    loaded = data.batches(Order(0, training.batch, data.size), range(TIMED_BATCHES), Part())
+    loaded = data.batches(Order(0, training.batch, data.size), range(TIMED_BATCHES), Share())
     batches = [tuple(tensor.to(device) for tensor in batch) for batch in loaded]
     seed_everything(0)
     contestants = {}

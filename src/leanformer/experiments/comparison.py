@@ -25,6 +25,7 @@ from leanformer.models import registry as families
 from leanformer.records.circumstances import circumstances
 from leanformer.records.files import locked, number, plain, write_text
 from leanformer.runners import workers as running
+from leanformer.tasks import load
 from leanformer.training.loop import check_tracker
 from leanformer.training.run import Run, differences, read_back, write_run
 
@@ -158,7 +159,7 @@ def compare(
     check_tracker(log_with)
     with contextlib.ExitStack() as stack:
         from_first_process(lambda: stack.enter_context(locked(out)))
-        data = running.load(recipe.task)
+        data = load(recipe.task)
         if is_first_process():
             say(f"data: {data.source}" + (f", {data.size:,} training samples" if data.size else ""))
         fitted = recipe.fitted(data.options)

@@ -18,7 +18,7 @@ from leanformer.experiments.overrides import adjusted
 from leanformer.experiments.verdicts import compare_pairs, estimate
 from leanformer.records.circumstances import circumstances
 from leanformer.records.files import plain, write_text
-from leanformer.tasks.sentence_classes import TASKS, Glue, Missing
+from leanformer.tasks.sentence_classes import GLUE_TASKS, NotAvailable, SentenceClasses
 
 MARGIN = 1.0
 """Points of the average that matter."""
@@ -27,7 +27,7 @@ MARGIN = 1.0
 def glue(
     start: str | Path,
     *,
-    tasks: Sequence[str] = tuple(TASKS),
+    tasks: Sequence[str] = tuple(GLUE_TASKS),
     out: str | Path | None = None,
     seeds: int | None = None,
     data: str | None = None,
@@ -46,17 +46,17 @@ def glue(
         out, seeds, settings, budget, jobs, say, planned, listen: as for `compare`.
         data: the folder that holds glue/ [default: LEANFORMER_DATA].
     """
-    if unknown := [name for name in tasks if name not in TASKS]:
-        raise ValueError(f"there is no GLUE task {', '.join(unknown)}; there are {', '.join(TASKS)}")
+    if unknown := [name for name in tasks if name not in GLUE_TASKS]:
+        raise ValueError(f"there is no GLUE task {', '.join(unknown)}; there are {', '.join(GLUE_TASKS)}")
     out = Path(out) if out is not None else Path(start) / "glue"
     found: dict[str, dict[str, Any]] = {}
     missing: dict[str, str] = {}
     for name in tasks:
         recipe = adjusted(recipes.recipe(f"glue-{name}"), start=str(start), data=data, settings=settings)
-        assert isinstance(recipe.task, Glue)
+        assert isinstance(recipe.task, SentenceClasses)
         try:
             recipe.task.find()
-        except Missing as error:
+        except NotAvailable as error:
             missing[name] = str(error)
             say(f"{name} is left out: {error}")
             continue

@@ -20,7 +20,7 @@ from leanformer.architecture import Architecture
 from leanformer.designing.plan import design
 from leanformer.experiments.recipe import ARMS, Recipe
 from leanformer.models import names as zoo
-from leanformer.runners.workers import load
+from leanformer.tasks import load
 from leanformer.training.run import Training
 
 SIZES = ("depth", "heads", "head_dim", "mlp_dim", "width", "keep")

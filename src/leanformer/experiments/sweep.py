@@ -29,7 +29,6 @@ from leanformer.models import registry as families
 from leanformer.models.weights import from_pretrained
 from leanformer.records.circumstances import circumstances
 from leanformer.records.files import plain, write_text
-from leanformer.runners import workers as running
 from leanformer.training.run import Training
 
 PLAN, RECORD = "sweep-plan.json", "sweep.json"
@@ -145,7 +144,7 @@ def _recipes(recipe: Recipe, found: Sequence[Cell]) -> dict[str, Recipe]:
             others={cell.arm: cell.design for cell in here},
             arms=(),
         )
-        fitted = made[place].fitted(running.load(made[place].task).options)
+        fitted = made[place].fitted(tasks.load(made[place].task).options)
         for design in fitted.others.values():
             families.family(design.family).canonical(design)
     return made

@@ -22,18 +22,12 @@ from typing import Any
 
 from leanformer import machine as processes
 from leanformer.records.files import write_text
-from leanformer.tasks.base import Data, Task
+from leanformer.tasks.base import load
 
 DIVERGED = "diverged.json"
 """In a run's folder: why it ended without a result."""
 Listener = Callable[[Path, Mapping[str, Any]], None]
 """Hears of a run: progress (step, loss), said (text), done, diverged (text)."""
-
-
-@functools.lru_cache(maxsize=1)
-def load(task: Task) -> Data:
-    """A task's data, kept for the next run of the same process."""
-    return task.load()
 
 
 def default_jobs(threads: int) -> int:

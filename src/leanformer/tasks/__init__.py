@@ -1,35 +1,67 @@
-"""One file per task: data, loss and metric. `read` turns plain settings back into a task."""
+"""What is learned: one file per task, named after what is predicted, with its data, loss and metric.
 
-from collections.abc import Mapping
-from dataclasses import fields
-from importlib import import_module
-from typing import Any
+To add a task, write a subclass of `Task`. Name it by a reference (`package.module:Name` or `file.py:Name`), register it
+with `TASKS.register("name")`, or list it under the entry-point group `leanformer.tasks` of your package.
+"""
 
-from leanformer.tasks.base import Task
+from typing import TYPE_CHECKING, Any
 
-ROOMS = {
-    "farthest": ("farthest_point", "Farthest"),
-    "glue": ("sentence_classes", "Glue"),
-    "images": ("image_classes", "Images"),
-    "listops": ("listops", "ListOps"),
-    "masked": ("masked_token", "Masked"),
-    "pathfinder": ("pathfinder", "Pathfinder"),
-    "pixels": ("pixel_classes", "Pixels"),
-    "retrieval": ("pair_classes", "Retrieval"),
-    "stories": ("next_token", "Stories"),
-    "text": ("byte_classes", "Text"),
+from leanformer.registry import Registry, lazily
+
+if TYPE_CHECKING:
+    from leanformer.tasks.base import Data as Data
+    from leanformer.tasks.base import Metric as Metric
+    from leanformer.tasks.base import Task as Task
+    from leanformer.tasks.base import load as load
+    from leanformer.tasks.base import read as read
+    from leanformer.tasks.byte_classes import ByteClasses as ByteClasses
+    from leanformer.tasks.farthest_point import FarthestPoint as FarthestPoint
+    from leanformer.tasks.image_classes import ImageClasses as ImageClasses
+    from leanformer.tasks.listops import ListOps as ListOps
+    from leanformer.tasks.masked_token import MaskedToken as MaskedToken
+    from leanformer.tasks.next_token import NextToken as NextToken
+    from leanformer.tasks.pair_classes import PairClasses as PairClasses
+    from leanformer.tasks.pathfinder import Pathfinder as Pathfinder
+    from leanformer.tasks.pixel_classes import PixelClasses as PixelClasses
+    from leanformer.tasks.sentence_classes import SentenceClasses as SentenceClasses
+
+_HOMES = {
+    "ByteClasses": "byte_classes",
+    "FarthestPoint": "farthest_point",
+    "ImageClasses": "image_classes",
+    "ListOps": "listops",
+    "MaskedToken": "masked_token",
+    "NextToken": "next_token",
+    "PairClasses": "pair_classes",
+    "Pathfinder": "pathfinder",
+    "PixelClasses": "pixel_classes",
+    "SentenceClasses": "sentence_classes",
 }
-"""File and class of every kind of task."""
+
+TASKS: "Registry[type[Task]]" = Registry(
+    "task",
+    group="leanformer.tasks",
+    own={home.replace("_", "-"): f"leanformer.tasks.{home}:{name}" for name, home in _HOMES.items()},
+    renamed={
+        "farthest": "farthest-point",
+        "glue": "sentence-classes",
+        "images": "image-classes",
+        "masked": "masked-token",
+        "pixels": "pixel-classes",
+        "retrieval": "pair-classes",
+        "stories": "next-token",
+        "text": "byte-classes",
+    },
+)
+"""Every kind of task by name; `renamed` are the names that version 0.1 wrote."""
+
+_find, _ = lazily(__name__, {**_HOMES, **dict.fromkeys(("Data", "Metric", "Task", "load", "read"), "base")})
+__all__ = ["TASKS", "Data", "Metric", "Task", "load", "read", *_HOMES]  # noqa: PLE0604
 
 
-def read(plain: Mapping[str, Any]) -> Task:
-    """The task of `Task.to_dict`."""
-    kind = plain.get("kind")
-    if kind not in ROOMS:
-        raise ValueError(f"there is no task of kind {kind!r}; there are {', '.join(ROOMS)}")
-    task: type[Task] = getattr(import_module(f"{__name__}.{ROOMS[kind][0]}"), ROOMS[kind][1])
-    settings = {key: value for key, value in plain.items() if key != "kind"}
-    if unknown := settings.keys() - {item.name for item in fields(task)}:
-        known = ", ".join(item.name for item in fields(task))
-        raise ValueError(f"the task {kind} has no setting {', '.join(sorted(unknown))}; it has {known}")
-    return task(**settings)
+def __getattr__(name: str) -> Any:
+    return _find(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

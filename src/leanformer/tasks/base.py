@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
 
-from leanformer.data.order import Order, Part
+from leanformer.data.order import Order, Share
+from leanformer.tasks import TASKS
 
 Batch = tuple[torch.Tensor, ...]
 """A model's inputs and what the loss compares its outputs with; every tensor's first dimension is the sample."""
@@ -40,15 +42,31 @@ class Metric:
 class Task(ABC):
     """Which data, and how they are shown to a model: plain settings."""
 
-    kind: ClassVar[str]
-    """The word by which `leanformer.tasks.read` knows the class."""
-
     @abstractmethod
     def load(self) -> Data:
         """Find and read the data."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, **asdict(self)}
+        """Plain settings, with the name under which `read` finds the class again, in this process or another."""
+        return {"kind": TASKS.name_of(type(self)), **asdict(self)}
+
+
+def read(plain: Mapping[str, Any]) -> Task:
+    """The task of `Task.to_dict`. A task in a file is read only if that file is trusted; see `registry.resolve`."""
+    if not isinstance(kind := plain.get("kind"), str):
+        raise ValueError(f"a task needs a kind, such as {TASKS.names()[0]}; got {kind!r}")
+    task = TASKS.get(kind, from_record=True)
+    settings = {key: value for key, value in plain.items() if key != "kind"}
+    if unknown := settings.keys() - {item.name for item in fields(task)}:
+        known = ", ".join(item.name for item in fields(task))
+        raise ValueError(f"the task {kind} has no setting {', '.join(sorted(unknown))}; it has {known}")
+    return task(**settings)
+
+
+@functools.lru_cache(maxsize=1)
+def load(task: Task) -> Data:
+    """A task's data, kept for the next run of the same process."""
+    return task.load()
 
 
 class Data(ABC):
@@ -67,7 +85,7 @@ class Data(ABC):
     """What trivial answers score, by what they are."""
 
     @abstractmethod
-    def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
         """This part's share of the batch of each step."""
 
     @abstractmethod
@@ -75,10 +93,10 @@ class Data(ABC):
         """The mean loss of a batch."""
 
     @abstractmethod
-    def evaluate(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
         """Sums over this part's share of the held-out samples; those of all parts are added."""
 
-    def evaluate_final(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float] | None:
+    def evaluate_final(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float] | None:
         """The same sums over a test split that nothing else looks at, where there is one; it is what counts then."""
         return None
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from leanformer.data.corpora import is_held_out
 from leanformer.data.locations import shown
@@ -18,10 +17,8 @@ Row = tuple[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text(Task):
+class ByteClasses(Task):
     """Which texts, and how many bytes of each are read."""
-
-    kind: ClassVar[str] = "text"
 
     dataset: str = "imdb"
     """imdb, or a folder with train and test files (.parquet or .tsv) that have the columns text and label."""

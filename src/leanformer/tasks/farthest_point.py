@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from leanformer.data.order import Order, Part, stream
+from leanformer.data.order import Order, Share, stream
 from leanformer.tasks.base import Batch, Data, Metric, Task
 
 TRAIN, VALIDATION, TEST = range(3)
@@ -46,10 +46,8 @@ DISTRIBUTIONS: dict[str, Callable[..., np.ndarray]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Farthest(Task):
+class FarthestPoint(Task):
     """How many points of which kind, and what is asked of them."""
-
-    kind: ClassVar[str] = "farthest"
 
     dim: int = 16
     """Numbers of a point."""
@@ -74,8 +72,8 @@ class Farthest(Task):
         if self.distribution == "antipodal" and self.points % 2:
             raise ValueError(f"opposite pairs need an even number of points, got {self.points}")
 
-    def load(self) -> FarthestData:
-        return FarthestData(self)
+    def load(self) -> FarthestPointData:
+        return FarthestPointData(self)
 
     def draw(self, samples: int, *key: int) -> tuple[np.ndarray, np.ndarray]:
         """Samples of the stream that the key names, and the points asked for (samples, N, dim)."""
@@ -92,12 +90,12 @@ def answers(points: np.ndarray, target: str = "farthest") -> np.ndarray:
     return np.take_along_axis(points, chosen[..., None], axis=1)
 
 
-class FarthestData(Data):
+class FarthestPointData(Data):
     """Points without end, and two fixed sets of them that are held out."""
 
     size = None
 
-    def __init__(self, task: Farthest) -> None:
+    def __init__(self, task: FarthestPoint) -> None:
         self.task, self.tokens = task, task.points
         self.metric = Metric("error", higher_is_better=False)
         self.source = (
@@ -107,7 +105,7 @@ class FarthestData(Data):
         self.validation, self.test = (task.draw(task.held_out, part, 0, 0) for part in (VALIDATION, TEST))
         self.baselines = baselines(*self.test)
 
-    def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
         for step in steps:
             drawn = self.task.draw(order.batch_at(step), TRAIN, order.seed, step)
             yield tuple(torch.from_numpy(part.of(array)) for array in drawn)
@@ -116,15 +114,15 @@ class FarthestData(Data):
         points, wanted = batch
         return _error(model(points=points).logits, wanted).mean()
 
-    def evaluate(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
         return self._sums(self.validation, model, part, device)
 
-    def evaluate_final(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float] | None:
+    def evaluate_final(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float] | None:
         return self._sums(self.test, model, part, device)
 
     @torch.no_grad()
     def _sums(
-        self, held_out: tuple[np.ndarray, np.ndarray], model: nn.Module, part: Part, device: torch.device
+        self, held_out: tuple[np.ndarray, np.ndarray], model: nn.Module, part: Share, device: torch.device
     ) -> dict[str, float]:
         sums = {"error": 0.0, "found": 0.0, "count": 0.0}
         rows, count = np.array(part.strided(self.task.held_out), dtype=np.int64), max(1, EVALUATED // self.task.points)

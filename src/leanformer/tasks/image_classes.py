@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from leanformer.data import image_sets as pictures
-from leanformer.data.order import Order, Part, stream
+from leanformer.data.order import Order, Share, stream
 from leanformer.tasks.base import Batch, Data, Metric, Task
 
 GIGABYTE = 1 << 30
@@ -31,10 +31,8 @@ EVALUATED = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Images(Task):
+class ImageClasses(Task):
     """Labelled images and how they are varied in training."""
-
-    kind: ClassVar[str] = "images"
 
     dataset: str = "digits"
     """digits, mnist, fashion-mnist, cifar10, cifar100, imagenet, a folder, or a data set on the hub."""
@@ -67,7 +65,7 @@ class Images(Task):
         if self.auto_augment and (self.shift or self.flip):
             raise ValueError("auto_augment crops and flips by itself: leave shift and flip out")
 
-    def load(self) -> ImageData:
+    def load(self) -> ImageClassesData:
         found = pictures.find(self.dataset, self.root)
         if not isinstance(found.train.pictures, torch.Tensor):
             first = found.train.pictures[0]
@@ -80,13 +78,13 @@ class Images(Task):
             return DecodedImages(self, found)
         elif self.img_size not in (None, found.train.pictures.shape[-1]):
             found = _resized(found, self.img_size)  # type: ignore[arg-type]
-        return ImageData(self, found)
+        return ImageClassesData(self, found)
 
 
-class ImageData(Data):
+class ImageClassesData(Data):
     """Images in memory."""
 
-    def __init__(self, task: Images, found: pictures.Pictures) -> None:
+    def __init__(self, task: ImageClasses, found: pictures.ImageSet) -> None:
         self.task, self.found = task, found
         self.source, self.size, self.classes = found.source, len(found.train), found.classes
         self.metric = Metric("accuracy", "%", resolution=100 / len(found.held_out))
@@ -109,7 +107,7 @@ class ImageData(Data):
 
     # Training
 
-    def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
         for step in steps:
             rows = torch.from_numpy(part.of(order.indices(step)))
             images = self.images[rows]
@@ -117,7 +115,7 @@ class ImageData(Data):
                 images = self._varied(images, stream(order.seed, step), order.batch_at(step), part)
             yield self._mixed(self.normalised(images), self.found.train.labels[rows], (order.seed, step))
 
-    def _varied(self, images: torch.Tensor, draw: np.random.Generator, batch: int, part: Part) -> torch.Tensor:
+    def _varied(self, images: torch.Tensor, draw: np.random.Generator, batch: int, part: Share) -> torch.Tensor:
         """Shifted and flipped at random; the draws are those of the whole batch, whatever part this is."""
         if self.task.flip:
             flipped = torch.from_numpy(part.of(draw.random(batch) < 0.5))
@@ -149,7 +147,7 @@ class ImageData(Data):
     # Evaluation
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
         sums = dict.fromkeys(("loss", "correct", "correct5", "count"), 0.0)
         for images, labels in self.held_out_batches(part):
             logits, wanted = model(images.to(device)).float(), labels.to(device)
@@ -160,7 +158,7 @@ class ImageData(Data):
             sums["count"] += len(labels)
         return sums
 
-    def held_out_batches(self, part: Part) -> Iterator[Batch]:
+    def held_out_batches(self, part: Share) -> Iterator[Batch]:
         rows = torch.arange(*_bounds(part.strided(len(self.held_out))))
         for chosen in rows.split(EVALUATED):
             yield self.normalised(self.held_out[chosen]), self.found.held_out.labels[chosen]
@@ -173,7 +171,7 @@ class ImageData(Data):
         return self.normalised(self.held_out[:count])
 
 
-class DecodedImages(ImageData):
+class DecodedImages(ImageClassesData):
     """Images that workers decode and augment as they are needed, by timm's transforms."""
 
     def _prepare(self) -> None:
@@ -197,18 +195,18 @@ class DecodedImages(ImageData):
         flip = [transforms.RandomHorizontalFlip()] if self.task.flip else []
         return transforms.Compose([resize, crop, *shift, *flip, *rest])
 
-    def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
         """Each sample is augmented by a draw of its own: workers and processes change nothing."""
         keys = Keys(order, steps, part)
         for step, (images, labels) in zip(steps, self._loader(self.found.train, self.augment, keys), strict=True):
             yield self._mixed(images, labels, (order.seed, step))
 
-    def held_out_batches(self, part: Part) -> Iterator[Batch]:
+    def held_out_batches(self, part: Share) -> Iterator[Batch]:
         rows = part.strided(len(self.found.held_out))
         keys = [[(row, (row,)) for row in rows[start : start + 64]] for start in range(0, len(rows), 64)]
         yield from self._loader(self.found.held_out, self.show, keys)
 
-    def _loader(self, split: pictures.Split, transform: Any, batches: Iterable[Any]) -> Iterator[Batch]:
+    def _loader(self, split: pictures.LabelledImages, transform: Any, batches: Iterable[Any]) -> Iterator[Batch]:
         loader: DataLoader = DataLoader(
             Decoded(split, transform),  # type: ignore[arg-type]
             batch_sampler=batches,  # type: ignore[arg-type]
@@ -232,7 +230,7 @@ class Keys:
 
     order: Order
     steps: range
-    part: Part
+    part: Share
 
     def __iter__(self) -> Iterator[list[tuple[int, tuple[int, ...]]]]:
         for step in self.steps:
@@ -242,7 +240,7 @@ class Keys:
 class Decoded(Dataset):
     """One sample at a time, transformed under a seed of its own."""
 
-    def __init__(self, split: pictures.Split, transform: Any) -> None:
+    def __init__(self, split: pictures.LabelledImages, transform: Any) -> None:
         self.split, self.transform = split, transform
 
     def __getitem__(self, key: tuple[int, tuple[int, ...]]) -> tuple[torch.Tensor, int]:
@@ -270,7 +268,7 @@ def seeded(*key: int) -> Iterator[None]:
             random.setstate(python_state)
 
 
-def _mixing(task: Images, classes: int) -> Any:
+def _mixing(task: ImageClasses, classes: int) -> Any:
     if not task.mixup and not task.cutmix:
         return None
     from timm.data import Mixup
@@ -285,7 +283,7 @@ def _bounds(rows: range) -> tuple[int, int, int]:
 # Bringing images to one size
 
 
-def _into_memory(task: Images, found: pictures.Pictures, first: Any) -> pictures.Pictures:
+def _into_memory(task: ImageClasses, found: pictures.ImageSet, first: Any) -> pictures.ImageSet:
     size = (task.img_size, task.img_size) if task.img_size else first.size
     grey = True
 
@@ -304,10 +302,10 @@ def _into_memory(task: Images, found: pictures.Pictures, first: Any) -> pictures
 
     read = [pictures.in_memory(split.pictures, prepare) for split in (found.train, found.held_out)]  # type: ignore[arg-type]
     train, held_out = (
-        pictures.Split(images[:, :1].contiguous() if grey else images, split.labels)
+        pictures.LabelledImages(images[:, :1].contiguous() if grey else images, split.labels)
         for images, split in zip(read, (found.train, found.held_out), strict=True)
     )
-    return pictures.Pictures(train, held_out, found.classes, found.source)
+    return pictures.ImageSet(train, held_out, found.classes, found.source)
 
 
 def _square(picture: Any, side: int) -> Any:
@@ -320,15 +318,15 @@ def _square(picture: Any, side: int) -> Any:
     return picture.resize((width, height), Image.Resampling.BICUBIC).crop((left, top, left + side, top + side))
 
 
-def _resized(found: pictures.Pictures, side: int) -> pictures.Pictures:
-    def resize(split: pictures.Split) -> pictures.Split:
+def _resized(found: pictures.ImageSet, side: int) -> pictures.ImageSet:
+    def resize(split: pictures.LabelledImages) -> pictures.LabelledImages:
         scaled = [
             F.interpolate(chunk.float(), (side, side), mode="bilinear", antialias=True).round().byte()
             for chunk in torch.as_tensor(split.pictures).split(1000)
         ]
-        return pictures.Split(torch.cat(scaled), split.labels)
+        return pictures.LabelledImages(torch.cat(scaled), split.labels)
 
-    return pictures.Pictures(resize(found.train), resize(found.held_out), found.classes, found.source)
+    return pictures.ImageSet(resize(found.train), resize(found.held_out), found.classes, found.source)
 
 
 def _to_pil(picture: torch.Tensor) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from leanformer.data import listops as listops_data
 from leanformer.tasks.sequence_classes import Drawn, SequenceData
@@ -12,8 +11,6 @@ from leanformer.tasks.sequence_classes import Drawn, SequenceData
 @dataclass(frozen=True, kw_only=True)
 class ListOps(Drawn):
     """Which expressions, and how many; by default the published lengths and numbers."""
-
-    kind: ClassVar[str] = "listops"
 
     min_length: int = 500
     """Expressions have more tokens than this …"""
@@ -24,7 +21,7 @@ class ListOps(Drawn):
     test: int = 2_000
 
     def load(self) -> SequenceData:
-        settings = listops_data.ListOps(min_length=self.min_length, max_length=self.max_length)
+        settings = listops_data.ListOpsSettings(min_length=self.min_length, max_length=self.max_length)
         counts = (self.train, self.validation, self.test)
         parts = listops_data.splits(settings, *counts, seed=self.seed, workers=self.workers)
         source = f"ListOps drawn here, {self.min_length} to {self.max_length} tokens, seed {self.seed}"

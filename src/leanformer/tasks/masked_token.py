@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import nn
 
 from leanformer.data import corpora as texts
 from leanformer.data import tokenizers as tokenizing
-from leanformer.data.order import Order, Part, stream
+from leanformer.data.order import Order, Share, stream
 from leanformer.tasks.base import Batch, Data, Metric, Task
 
 EVALUATED = 16_384
@@ -28,10 +28,8 @@ IGNORED = -100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Masked(Task):
+class MaskedToken(Task):
     """Which texts, in which pieces, and how much of them is hidden."""
-
-    kind: ClassVar[str] = "masked"
 
     dataset: str = "pydoc"
     """pydoc (embedded), tinystories, pile, a text file or a folder."""
@@ -52,7 +50,7 @@ class Masked(Task):
         if not 0 < self.share < 1 or round(self.share * self.length) < 1:
             raise ValueError(f"share must lie between 0 and 1 and hide at least one token, got {self.share}")
 
-    def load(self) -> MaskedData:
+    def load(self) -> MaskedTokenData:
         found = texts.find(self.dataset, self.root)
         made = tokenizing.tokenizer(self.tokenizer, found, self.root)
         if made.token_to_id("[MASK]") is None or made.token_to_id("[SEP]") is None:
@@ -63,16 +61,16 @@ class Masked(Task):
                 raise ValueError(
                     f"{found.source}: the {name} part has {count} tokens, too few for one window of {self.length}"
                 )
-        return MaskedData(self, found.source, made, train, held_out)
+        return MaskedTokenData(self, found.source, made, train, held_out)
 
 
-class MaskedData(Data):
+class MaskedTokenData(Data):
     """Packed texts in windows, hidden in part."""
 
     metric = Metric("loss", "nats", higher_is_better=False)
 
     def __init__(
-        self, task: Masked, source: str, made: Any, train: tokenizing.Packed, held_out: tokenizing.Packed
+        self, task: MaskedToken, source: str, made: Any, train: tokenizing.Packed, held_out: tokenizing.Packed
     ) -> None:
         self.task, self.tokenizer, self.train, self.held_out = task, made, train, held_out
         self.length = self.tokens = task.length
@@ -81,7 +79,7 @@ class MaskedData(Data):
         self.vocabulary, self.mask = made.get_vocab_size(), made.token_to_id("[MASK]")
         self.options: Mapping[str, Any] = {"vocab_size": self.vocabulary, "pad_token_id": made.token_to_id("[PAD]")}
 
-    def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
         for step in steps:
             rows = order.indices(step)
             hidden = self._hidden(stream(order.seed, step), len(rows))
@@ -108,7 +106,7 @@ class MaskedData(Data):
         return model(input_ids=ids, labels=labels).loss
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
         """Every held-out window, hidden in the same places each time."""
         sums = {"loss": 0.0, "correct": 0.0, "count": 0.0}
         rows, count = np.array(part.strided(self._windows), dtype=np.int64), max(1, EVALUATED // self.length)

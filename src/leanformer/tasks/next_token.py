@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import nn
 
 from leanformer.data import corpora as texts
 from leanformer.data import tokenizers as tokenizing
-from leanformer.data.order import Order, Part
+from leanformer.data.order import Order, Share
 from leanformer.tasks.base import Batch, Data, Metric, Task
 
 EVALUATED = 16_384
@@ -27,10 +27,8 @@ EVALUATED = 16_384
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stories(Task):
+class NextToken(Task):
     """Which texts, and in which pieces a model reads them."""
-
-    kind: ClassVar[str] = "stories"
 
     dataset: str = "pydoc"
     """pydoc (embedded), tinystories, pile, a text file or a folder."""
@@ -49,7 +47,7 @@ class Stories(Task):
         if self.most_tokens is not None and self.most_tokens < self.length + 1:
             raise ValueError(f"most_tokens must be more than the length of {self.length}, got {self.most_tokens}")
 
-    def load(self) -> StoryData:
+    def load(self) -> NextTokenData:
         found = texts.find(self.dataset, self.root)
         made = tokenizing.tokenizer(self.tokenizer, found, self.root)
         train, held_out = tokenizing.packed(found, made, self.tokenizer, most=self.most_tokens)
@@ -59,16 +57,16 @@ class Stories(Task):
                 raise ValueError(
                     f"{found.source}: the {name} part has {count} tokens, too few for one window of {self.length}"
                 )
-        return StoryData(self, found.source, made, train, held_out)
+        return NextTokenData(self, found.source, made, train, held_out)
 
 
-class StoryData(Data):
+class NextTokenData(Data):
     """Packed texts in windows."""
 
     metric = Metric("loss", "nats", higher_is_better=False)
 
     def __init__(
-        self, task: Stories, source: str, made: Any, train: tokenizing.Packed, held_out: tokenizing.Packed
+        self, task: NextToken, source: str, made: Any, train: tokenizing.Packed, held_out: tokenizing.Packed
     ) -> None:
         self.task, self.tokenizer, self.train, self.held_out = task, made, train, held_out
         self.length = self.tokens = task.length
@@ -76,7 +74,7 @@ class StoryData(Data):
         self.source = f"{source}, {task.tokenizer} tokenizer"
         self.options: Mapping[str, Any] = {"vocab_size": made.get_vocab_size()}
 
-    def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
         for step in steps:
             yield self._windows(self.train.tokens, part.of(order.indices(step)) * self.length)
 
@@ -91,7 +89,7 @@ class StoryData(Data):
         return F.cross_entropy(model(input_ids=inputs).logits.flatten(0, 1).float(), targets.flatten())
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
         sums = {"loss": 0.0, "tokens": 0.0}
         stream = self.held_out.tokens
         whole = (len(stream) - 1) // self.length

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -20,10 +19,8 @@ FILES = {"train": "train", "validation": "eval", "test": "test"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retrieval(Task):
+class PairClasses(Task):
     """Which pairs of documents, and how many bytes of each are read."""
-
-    kind: ClassVar[str] = "retrieval"
 
     dataset: str = "aan"
     """aan, in the data folder, or a folder with *.train.tsv, *.eval.tsv and *.test.tsv."""

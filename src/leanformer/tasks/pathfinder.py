@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from leanformer.data import pathfinder as pathfinder_data
-from leanformer.tasks.sequence_classes import Drawn, Grid, SequenceData
+from leanformer.tasks.sequence_classes import Drawn, PixelSequences, SequenceData
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pathfinder(Drawn):
     """How long the contours are, and how many images; by default the published numbers of 32 × 32."""
-
-    kind: ClassVar[str] = "pathfinder"
 
     dashes: int = 14
     """Of a contour that joins discs: 6, 9 and 14 are the published levels."""
@@ -22,9 +19,9 @@ class Pathfinder(Drawn):
     test: int = 20_000
 
     def load(self) -> SequenceData:
-        settings = pathfinder_data.Pathfinder(dashes=self.dashes)
+        settings = pathfinder_data.PathfinderSettings(dashes=self.dashes)
         counts = (self.train, self.validation, self.test)
         drawn = pathfinder_data.splits(settings, *counts, seed=self.seed, workers=self.workers)
-        parts = [Grid(part.images.reshape(len(part), -1), part.labels) for part in drawn]
+        parts = [PixelSequences(part.images.reshape(len(part), -1), part.labels) for part in drawn]
         source = f"Pathfinder drawn here, contours of {self.dashes} dashes, seed {self.seed}"
         return SequenceData(source, parts, parts[0].pixels.shape[1], {"num_labels": 2})

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
 
 from leanformer.data import image_sets as pictures
 from leanformer.tasks.base import Task
-from leanformer.tasks.image_classes import Images
-from leanformer.tasks.sequence_classes import Grid, SequenceData
+from leanformer.tasks.image_classes import ImageClasses
+from leanformer.tasks.sequence_classes import PixelSequences, SequenceData
 
 GREY = (0.299, 0.587, 0.114)
 """Weights of red, green and blue (ITU-R 601)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pixels(Task):
+class PixelClasses(Task):
     """Which images; a tenth of the training images, as a fixed shuffle has them, is for validation."""
-
-    kind: ClassVar[str] = "pixels"
 
     dataset: str = "digits"
     """digits, mnist, fashion-mnist, cifar10, cifar100, a folder, or a data set on the hub."""
@@ -31,18 +28,18 @@ class Pixels(Task):
     """Side that images are brought to; as they are by default."""
 
     def load(self) -> SequenceData:
-        found = Images(dataset=self.dataset, root=self.root, img_size=self.img_size).load().found
+        found = ImageClasses(dataset=self.dataset, root=self.root, img_size=self.img_size).load().found
         train, test = (_grey(split) for split in (found.train, found.held_out))
         rows = np.random.default_rng(0).permutation(len(train))
         cut = max(1, len(rows) // 10)
         validation, rest = np.sort(rows[:cut]), np.sort(rows[cut:])
-        parts = [*(Grid(train.pixels[chosen], train.labels[chosen]) for chosen in (rest, validation)), test]
+        parts = [*(PixelSequences(train.pixels[chosen], train.labels[chosen]) for chosen in (rest, validation)), test]
         return SequenceData(found.source, parts, test.pixels.shape[1], {"num_labels": found.classes})
 
 
-def _grey(split: pictures.Split) -> Grid:
+def _grey(split: pictures.LabelledImages) -> PixelSequences:
     images = torch.as_tensor(split.pictures)
     if images.shape[1] == 3:
         weights = torch.tensor(GREY)[:, None, None]
         images = torch.cat([(chunk * weights).sum(1, keepdim=True).round().byte() for chunk in images.split(1000)])
-    return Grid(images.flatten(1).numpy(), split.labels.numpy())
+    return PixelSequences(images.flatten(1).numpy(), split.labels.numpy())

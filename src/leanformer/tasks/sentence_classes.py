@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from leanformer.data import tokenizers as tokenizing
-from leanformer.data.corpora import Texts
+from leanformer.data.corpora import Corpus
 from leanformer.data.locations import shown
-from leanformer.data.order import Order, Part
+from leanformer.data.order import Order, Share
 from leanformer.tasks.base import Batch, Data, Metric, Task
 from leanformer.tasks.byte_classes import local
 
@@ -27,12 +27,12 @@ EVALUATED = 64
 Rows = Mapping[str, Sequence[Any]]
 
 
-class Missing(ValueError):  # noqa: N818
+class NotAvailable(ValueError):  # noqa: N818
     """A task's data are not to be had here."""
 
 
 @dataclass(frozen=True)
-class Known:
+class GlueTask:
     """A task of GLUE: its columns, its number of classes (1 is a number to predict), its metric, its splits."""
 
     columns: tuple[str, ...]
@@ -41,24 +41,22 @@ class Known:
     held_out: tuple[str, ...] = ("validation",)
 
 
-TASKS = {
-    "mnli": Known(("premise", "hypothesis"), 3, "accuracy", ("validation_matched", "validation_mismatched")),
-    "sst2": Known(("sentence",), 2, "accuracy"),
-    "stsb": Known(("sentence1", "sentence2"), 1, "pearson"),
-    "rte": Known(("sentence1", "sentence2"), 2, "accuracy"),
-    "qnli": Known(("question", "sentence"), 2, "accuracy"),
-    "qqp": Known(("question1", "question2"), 2, "f1"),
-    "mrpc": Known(("sentence1", "sentence2"), 2, "f1"),
-    "cola": Known(("sentence",), 2, "mcc"),
+GLUE_TASKS = {
+    "mnli": GlueTask(("premise", "hypothesis"), 3, "accuracy", ("validation_matched", "validation_mismatched")),
+    "sst2": GlueTask(("sentence",), 2, "accuracy"),
+    "stsb": GlueTask(("sentence1", "sentence2"), 1, "pearson"),
+    "rte": GlueTask(("sentence1", "sentence2"), 2, "accuracy"),
+    "qnli": GlueTask(("question", "sentence"), 2, "accuracy"),
+    "qqp": GlueTask(("question1", "question2"), 2, "f1"),
+    "mrpc": GlueTask(("sentence1", "sentence2"), 2, "f1"),
+    "cola": GlueTask(("sentence",), 2, "mcc"),
 }
 """In the order of the paper's Table 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Glue(Task):
+class SentenceClasses(Task):
     """Which of the tasks, and how its sentences become tokens."""
-
-    kind: ClassVar[str] = "glue"
 
     name: str = "sst2"
     """mnli, sst2, stsb, rte, qnli, qqp, mrpc or cola."""
@@ -72,21 +70,21 @@ class Glue(Task):
     """Training examples to take at most; all by default."""
 
     def __post_init__(self) -> None:
-        if self.name not in TASKS:
-            raise ValueError(f"there is no GLUE task {self.name!r}; there are {', '.join(TASKS)}")
+        if self.name not in GLUE_TASKS:
+            raise ValueError(f"there is no GLUE task {self.name!r}; there are {', '.join(GLUE_TASKS)}")
         if self.length < 8:
             raise ValueError(f"length must be at least 8 tokens, got {self.length}")
 
     def find(self) -> tuple[dict[str, Rows], str]:
-        """The rows of every split, and where they came from; raises `Missing` where they are not to be had."""
-        known, folder = TASKS[self.name], local("glue", self.root)
+        """The rows of every split, and where they came from; raises `NotAvailable` where they are not to be had."""
+        known, folder = GLUE_TASKS[self.name], local("glue", self.root)
         read, source = (
             (_local(folder), shown(folder / self.name)) if folder else (_hub, f"glue/{self.name} from the hub")
         )
         return {split: read(self.name, split, known) for split in ("train", *known.held_out)}, source
 
-    def load(self) -> GlueData:
-        known = TASKS[self.name]
+    def load(self) -> SentenceClassesData:
+        known = GLUE_TASKS[self.name]
         splits, source = self.find()
         made = tokenizing.tokenizer(self.tokenizer, _texts(splits["train"], source), self.root)
         if any(made.token_to_id(word) is None for word in ("[CLS]", "[SEP]", "[PAD]")):
@@ -94,16 +92,16 @@ class Glue(Task):
         encoded = {split: Encoded.of(rows, known, made, self.length, source) for split, rows in splits.items()}
         if self.most is not None:
             encoded["train"] = encoded["train"].first(self.most)
-        return GlueData(self, source, made, encoded)
+        return SentenceClassesData(self, source, made, encoded)
 
 
-def _local(folder: Path) -> Callable[[str, str, Known], Rows]:
-    def read(name: str, split: str, known: Known) -> Rows:
+def _local(folder: Path) -> Callable[[str, str, GlueTask], Rows]:
+    def read(name: str, split: str, known: GlueTask) -> Rows:
         import pyarrow.parquet as pq
 
         files = sorted((folder / name).glob(f"{split}-*.parquet")) or sorted((folder / name).glob(f"{split}.parquet"))
         if not files:
-            raise Missing(f"{shown(folder / name)} holds no {split} file (parquet)")
+            raise NotAvailable(f"{shown(folder / name)} holds no {split} file (parquet)")
         wanted = [*known.columns, "label"]
         rows: dict[str, list[Any]] = {column: [] for column in wanted}
         for file in files:
@@ -118,27 +116,27 @@ def _local(folder: Path) -> Callable[[str, str, Known], Rows]:
     return read
 
 
-def _hub(name: str, split: str, known: Known) -> Rows:
+def _hub(name: str, split: str, known: GlueTask) -> Rows:
     import datasets
 
     try:
         loaded = datasets.load_dataset("nyu-mll/glue", name, split=split)
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise Missing(
+        raise NotAvailable(
             f"GLUE is not on this machine and the hub did not give nyu-mll/glue: {reason}. Needed is a folder "
             f"glue/{name} with parquet files in LEANFORMER_DATA (or --data), or a network"
         ) from error
     return {column: list(loaded[column]) for column in (*known.columns, "label")}
 
 
-def _texts(rows: Rows, source: str) -> Texts:
+def _texts(rows: Rows, source: str) -> Corpus:
     def sentences() -> Iterator[str]:
         for column, values in rows.items():
             if column != "label":
                 yield from values
 
-    return Texts(sentences, lambda: iter(()), source, f"{source} {len(rows['label'])}")
+    return Corpus(sentences, lambda: iter(()), source, f"{source} {len(rows['label'])}")
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ class Encoded:
     labels: np.ndarray
 
     @classmethod
-    def of(cls, rows: Rows, known: Known, made: Any, length: int, source: str) -> Encoded:
+    def of(cls, rows: Rows, known: GlueTask, made: Any, length: int, source: str) -> Encoded:
         labels = np.array(rows["label"], dtype=np.float32 if known.classes == 1 else np.int64)
         outside = [row for row, label in enumerate(rows["label"]) if not 0 <= label < known.classes]
         if known.classes > 1 and outside:
@@ -194,18 +192,18 @@ def _cut(pieces: list[list[int]], most: int) -> list[list[int]]:
     return pieces
 
 
-class GlueData(Data):
+class SentenceClassesData(Data):
     """One task's examples."""
 
-    def __init__(self, task: Glue, source: str, made: Any, splits: Mapping[str, Encoded]) -> None:
+    def __init__(self, task: SentenceClasses, source: str, made: Any, splits: Mapping[str, Encoded]) -> None:
         self.task, self.source, self.tokenizer, self.splits = task, source, made, splits
-        self.known = TASKS[task.name]
+        self.known = GLUE_TASKS[task.name]
         self.size, self.tokens = len(splits["train"]), task.length
         self.padding = made.token_to_id("[PAD]")
         self.metric = Metric(self.known.metric, "%", resolution=100 / len(splits[self.known.held_out[0]]))
         self.options: Mapping[str, Any] = {"vocab_size": made.get_vocab_size(), "num_labels": self.known.classes}
 
-    def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
         train = self.splits["train"]
         for step in steps:
             rows = order.indices(step)
@@ -215,7 +213,7 @@ class GlueData(Data):
         ids, mask, labels = batch
         return model(input_ids=ids, attention_mask=mask, labels=labels).loss
 
-    def evaluate(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
         """Rank correlations are no sums: the first process evaluates everything, the others add nothing."""
         found: dict[str, float] = {}
         for place, name in enumerate(self.known.held_out):
@@ -247,7 +245,7 @@ class GlueData(Data):
         tokenizing.save_tokenizer(self.tokenizer, folder)
 
 
-def metrics(known: Known, outputs: np.ndarray | None, labels: np.ndarray) -> dict[str, float]:
+def metrics(known: GlueTask, outputs: np.ndarray | None, labels: np.ndarray) -> dict[str, float]:
     """A task's metrics in percent; zeros where there are no outputs to judge."""
     from scipy.stats import pearsonr, spearmanr
     from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef

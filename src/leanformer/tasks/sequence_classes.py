@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from leanformer.data.order import Order, Part
+from leanformer.data.order import Order, Share
 from leanformer.tasks.base import Batch, Data, Metric, Task
 
 EVALUATED = 32_768
@@ -40,7 +40,7 @@ class Drawn(Task):
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
-class Split(Protocol):
+class LabelledSequences(Protocol):
     """Labelled sequences."""
 
     @property
@@ -81,7 +81,7 @@ class Ragged:
 
 
 @dataclass(frozen=True)
-class Grid:
+class PixelSequences:
     """Images read pixel by pixel; every value is a token."""
 
     pixels: np.ndarray
@@ -98,17 +98,19 @@ class Grid:
 class SequenceData(Data):
     """Labelled sequences for training, for curves, and for the score."""
 
-    def __init__(self, source: str, parts: Sequence[Split], length: int, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, source: str, parts: Sequence[LabelledSequences], length: int, options: Mapping[str, Any]
+    ) -> None:
         self.train, self.validation, self.test = parts
         self.source, self.size, self.options = source, len(self.train), options
         self.length = self.tokens = length
         self.metric = Metric("accuracy", "%", resolution=100 / len(self.test))
 
-    def batches(self, order: Order, steps: range, part: Part) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
         for step in steps:
             yield self._batch(self.train, part.of(order.indices(step)))
 
-    def _batch(self, split: Split, rows: np.ndarray) -> Batch:
+    def _batch(self, split: LabelledSequences, rows: np.ndarray) -> Batch:
         ids, lengths = split.padded(rows, self.length)
         return torch.from_numpy(ids), torch.from_numpy(lengths), torch.from_numpy(split.labels[rows])
 
@@ -116,14 +118,14 @@ class SequenceData(Data):
         ids, lengths, labels = batch
         return F.cross_entropy(model(input_ids=ids, lengths=lengths).logits.float(), labels)
 
-    def evaluate(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
         return self._sums(self.validation, model, part, device)
 
-    def evaluate_final(self, model: nn.Module, part: Part, device: torch.device) -> dict[str, float] | None:
+    def evaluate_final(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float] | None:
         return self._sums(self.test, model, part, device)
 
     @torch.no_grad()
-    def _sums(self, split: Split, model: nn.Module, part: Part, device: torch.device) -> dict[str, float]:
+    def _sums(self, split: LabelledSequences, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
         sums = {"loss": 0.0, "correct": 0.0, "count": 0.0}
         rows, count = np.array(part.strided(len(split)), dtype=np.int64), max(1, EVALUATED // self.length)
         for start in range(0, len(rows), count):

@@ -28,7 +28,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from leanformer.conditioning.tracking import Tracker
-from leanformer.data.order import Order, Part
+from leanformer.data.order import Order, Share
 from leanformer.models import registry as families
 from leanformer.models.weights import load_encoder, save_pretrained
 from leanformer.records.files import locked, plain, write_text
@@ -83,7 +83,7 @@ def train(
 def _train(
     run: Run, folder: Path, data: Data, accelerator: Accelerator, say: Say, progress: Progress
 ) -> dict[str, Any]:
-    settings, part = run.training, Part(accelerator.process_index, accelerator.num_processes)
+    settings, part = run.training, Share(accelerator.process_index, accelerator.num_processes)
     if settings.batch % (part.count * settings.accumulate):
         raise ValueError(
             f"a batch of {settings.batch} does not divide into {part.count} processes × {settings.accumulate} pieces"
@@ -282,7 +282,7 @@ class _State:
 class _Judge:
     """Evaluation on the held-out samples, and κ beside it."""
 
-    def __init__(self, data: Data, part: Part, accelerator: Accelerator, state: _State) -> None:
+    def __init__(self, data: Data, part: Share, accelerator: Accelerator, state: _State) -> None:
         self.data, self.part, self.accelerator, self.state = data, part, accelerator, state
         self.tracker = None
         if count := state.run.training.probe:

@@ -9,11 +9,11 @@ from typing import Any
 from leanformer.experiments.recipe import Recipe
 from leanformer.models import names as zoo
 from leanformer.tasks.base import Task
-from leanformer.tasks.byte_classes import Text
+from leanformer.tasks.byte_classes import ByteClasses
 from leanformer.tasks.listops import ListOps
-from leanformer.tasks.pair_classes import Retrieval
+from leanformer.tasks.pair_classes import PairClasses
 from leanformer.tasks.pathfinder import Pathfinder
-from leanformer.tasks.pixel_classes import Pixels
+from leanformer.tasks.pixel_classes import PixelClasses
 from leanformer.training.run import Training
 
 
@@ -87,7 +87,7 @@ def text() -> Recipe:
     """
     return small(
         "text",
-        Text(length=500),
+        ByteClasses(length=500),
         "nystromformer-text",
         Training(steps=800, batch=32, lr=2e-3, weight_decay=0.0, evaluations=4, probe=4),
         margin=2.0,
@@ -102,7 +102,7 @@ def text_paper() -> Recipe:
     Command: leanformer compare text-paper
     Score: the paper prints 62.95 % for (2, 2) and 63.82 % for (1, 4); the Nyströmformer's authors 65.52 %.
     """
-    return paper("text-paper", Text(length=4000), steps=20_000, batch=32, warmup=8000)
+    return paper("text-paper", ByteClasses(length=4000), steps=20_000, batch=32, warmup=8000)
 
 
 def retrieval() -> Recipe:
@@ -112,7 +112,7 @@ def retrieval() -> Recipe:
     """
     return small(
         "retrieval",
-        Retrieval(length=500),
+        PairClasses(length=500),
         "nystromformer-retrieval",
         Training(steps=800, batch=16, lr=1e-3, weight_decay=0.0, evaluations=4, probe=4),
         margin=2.0,
@@ -127,7 +127,7 @@ def retrieval_paper() -> Recipe:
     Command: leanformer compare retrieval-paper --data DIR
     Score: the paper prints 79.3 % for (2, 2) and 79.5 % for (1, 4); the Nyströmformer's authors 79.56 %.
     """
-    return paper("retrieval-paper", Retrieval(length=4000), steps=30_000, batch=32, warmup=800)
+    return paper("retrieval-paper", PairClasses(length=4000), steps=30_000, batch=32, warmup=800)
 
 
 def image() -> Recipe:
@@ -138,7 +138,7 @@ def image() -> Recipe:
     """
     return small(
         "image",
-        Pixels(dataset="fashion-mnist", img_size=14),
+        PixelClasses(dataset="fashion-mnist", img_size=14),
         "nystromformer-image",
         Training(steps=800, batch=32, lr=2e-3, weight_decay=0.0, evaluations=4, probe=4),
         vocab_size=256,
@@ -153,7 +153,7 @@ def image_paper() -> Recipe:
     Command: leanformer compare image-paper --data DIR
     Score: the paper prints 37.2 % for (2, 2) and 38.2 % for (1, 4); the Nyströmformer's authors 41.58 %.
     """
-    return paper("image-paper", Pixels(dataset="cifar10"), steps=35_000, batch=256, warmup=175)
+    return paper("image-paper", PixelClasses(dataset="cifar10"), steps=35_000, batch=256, warmup=175)
 
 
 def pathfinder() -> Recipe:

@@ -5,8 +5,8 @@ The paper's budget is a day of wall clock, in which a shallower model sees more 
 
 from leanformer.experiments.recipe import Recipe
 from leanformer.models import names as zoo
-from leanformer.tasks.masked_token import Masked
-from leanformer.tasks.sentence_classes import Glue
+from leanformer.tasks.masked_token import MaskedToken
+from leanformer.tasks.sentence_classes import SentenceClasses
 from leanformer.training.run import Training
 
 
@@ -23,7 +23,7 @@ def crammed_bert() -> Recipe:
     )
     return Recipe(
         name="crammed-bert",
-        task=Masked(dataset="tinystories", tokenizer="wordpiece:4096", length=64),
+        task=MaskedToken(dataset="tinystories", tokenizer="wordpiece:4096", length=64),
         original=original,
         lean=original.with_depth(5).with_heads(8, keep="width"),
         training=Training(
@@ -43,7 +43,7 @@ def crammed_bert_paper() -> Recipe:
     original = zoo.architecture_of("crammed-bert")
     return Recipe(
         name="crammed-bert-paper",
-        task=Masked(dataset="pile", tokenizer="wordpiece:32768", length=128, most_tokens=10_000_000_000),
+        task=MaskedToken(dataset="pile", tokenizer="wordpiece:32768", length=128, most_tokens=10_000_000_000),
         original=original,
         lean=original.with_depth(10).with_heads(24, keep="width"),
         training=Training(
@@ -71,7 +71,7 @@ def _glue(name: str) -> Recipe:
     original = base.original.with_options(hidden_dropout=0.1)
     return Recipe(
         name=f"glue-{name}",
-        task=Glue(name=name),
+        task=SentenceClasses(name=name),
         original=original,
         lean=original.with_depth(base.lean.depth).with_heads(8, keep="width"),
         training=Training(

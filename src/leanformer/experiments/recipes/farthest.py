@@ -12,7 +12,7 @@ from typing import Any
 from leanformer.architecture import Architecture
 from leanformer.experiments.recipe import Grid, Recipe
 from leanformer.models import names as zoo
-from leanformer.tasks.farthest_point import Farthest
+from leanformer.tasks.farthest_point import FarthestPoint
 from leanformer.training.run import Training
 
 LAPTOP = Training(steps=5000, batch=64, lr=0.015, betas=(0.9, 0.95), weight_decay=0.0, warmup=0.05, evaluations=4)
@@ -33,7 +33,7 @@ def small(**sizes: int) -> Architecture:
 
 
 def _recipe(
-    name: str, task: Farthest, original: Architecture, training: Training, grid: dict[str, Any], seeds: int = 3
+    name: str, task: FarthestPoint, original: Architecture, training: Training, grid: dict[str, Any], seeds: int = 3
 ) -> Recipe:
     lean = original.with_heads(4, keep="width")
     full = original.stages[0].width
@@ -61,7 +61,7 @@ def farthest() -> Recipe:
     Time: 3 minutes on 2 cores, 4 arms × 3 seeds; the sweep of 10 designs 10 minutes.
     Score: see docs/guards.md. The origin scores 1, the best multiple of the point itself 0.82.
     """
-    return _recipe("farthest", Farthest(), small(), LAPTOP, FIGURE_1)
+    return _recipe("farthest", FarthestPoint(), small(), LAPTOP, FIGURE_1)
 
 
 def farthest_deep() -> Recipe:
@@ -70,7 +70,7 @@ def farthest_deep() -> Recipe:
     Command: leanformer sweep farthest-deep
     Time: 20 minutes on 2 cores, 10 designs × 3 seeds.
     """
-    return _recipe("farthest-deep", Farthest(), small(depth=3), DEEP, FIGURE_1)
+    return _recipe("farthest-deep", FarthestPoint(), small(depth=3), DEEP, FIGURE_1)
 
 
 def farthest_length() -> Recipe:
@@ -79,7 +79,7 @@ def farthest_length() -> Recipe:
     Command: leanformer sweep farthest-length
     """
     grid = {"heads": (1, 2, 4, 16), "task.points": (4, 16, 64), "groups": (4,), "regime": ("split",)}
-    return _recipe("farthest-length", Farthest(), small(depth=2), DEEP, grid)
+    return _recipe("farthest-length", FarthestPoint(), small(depth=2), DEEP, grid)
 
 
 def farthest_dimension() -> Recipe:
@@ -88,7 +88,7 @@ def farthest_dimension() -> Recipe:
     Command: leanformer sweep farthest-dimension
     """
     grid = {"heads": (1, 2, 4, 8), "task.dim+width": (8, 16, 32), "groups": (4,), "regime": ("split",)}
-    return _recipe("farthest-dimension", Farthest(), small(depth=2), DEEP, grid)
+    return _recipe("farthest-dimension", FarthestPoint(), small(depth=2), DEEP, grid)
 
 
 def farthest_paper() -> Recipe:
@@ -100,7 +100,7 @@ def farthest_paper() -> Recipe:
     """
     grid = {"heads": (1, 2, 4, 8, 16, 32, 64), "groups": (1, 8, 64), "depth": (1, 3, 5), "regime": ("split",)}
     original = zoo.architecture_of("farthest-point")
-    return _recipe("farthest-paper", Farthest(dim=64), original, PAPER, grid, seeds=5)
+    return _recipe("farthest-paper", FarthestPoint(dim=64), original, PAPER, grid, seeds=5)
 
 
 def farthest_length_paper() -> Recipe:
@@ -111,7 +111,7 @@ def farthest_length_paper() -> Recipe:
     """
     grid = {"heads": (1, 2, 4, 8, 64), "task.points": (4, 16, 64, 256), "groups": (64,), "regime": ("split",)}
     original = zoo.architecture_of("farthest-point", depth=2)
-    return _recipe("farthest-length-paper", Farthest(dim=64), original, PAPER_STUDIES, grid, seeds=5)
+    return _recipe("farthest-length-paper", FarthestPoint(dim=64), original, PAPER_STUDIES, grid, seeds=5)
 
 
 def farthest_dimension_paper() -> Recipe:
@@ -121,4 +121,4 @@ def farthest_dimension_paper() -> Recipe:
     """
     grid = {"heads": (1, 2, 4, 8, 16), "task.dim+width": (16, 64, 128, 256), "groups": (8,), "regime": ("split",)}
     original = zoo.architecture_of("farthest-point", depth=2)
-    return _recipe("farthest-dimension-paper", Farthest(dim=64), original, PAPER_STUDIES, grid, seeds=5)
+    return _recipe("farthest-dimension-paper", FarthestPoint(dim=64), original, PAPER_STUDIES, grid, seeds=5)

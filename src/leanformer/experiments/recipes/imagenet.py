@@ -8,7 +8,7 @@ runs, tasks, families and the paper's ledger.
 from leanformer.experiments.recipe import Recipe
 from leanformer.models import registry as families
 from leanformer.models.published import VISION
-from leanformer.tasks.image_classes import Images
+from leanformer.tasks.image_classes import ImageClasses
 from leanformer.training.run import Training
 
 IMAGES = 1_281_167
@@ -22,7 +22,7 @@ def table_6(name: str, model: str, batch: int) -> Recipe:
     steps = EPOCHS * IMAGES // batch
     return Recipe(
         name=name,
-        task=Images(
+        task=ImageClasses(
             dataset="imagenet",
             img_size=224,
             auto_augment="rand-m9-mstd0.5",

@@ -3,7 +3,7 @@
 from leanformer.architecture import Architecture
 from leanformer.experiments.recipe import Grid, Recipe
 from leanformer.models import names as zoo
-from leanformer.tasks.image_classes import Images
+from leanformer.tasks.image_classes import ImageClasses
 from leanformer.training.run import Training
 
 
@@ -25,7 +25,7 @@ def digits() -> Recipe:
     Time: 2 minutes on 2 cores, 3 arms × 3 seeds.
     Score: all three near 96 % of 359 held-out digits, which three seeds do not tell apart; see results/compare-digits.
     """
-    task = Images(dataset="digits")
+    task = ImageClasses(dataset="digits")
     original = small_vit(width=32, head_dim=8, depth=6, heads=4, mlp_dim=128, patch_size=2, img_size=8, in_chans=1)
     return Recipe(
         name="digits",
@@ -47,7 +47,7 @@ def fashion_mnist() -> Recipe:
     original = small_vit(width=64, head_dim=16, depth=8, heads=4, mlp_dim=256, patch_size=7, img_size=28, in_chans=1)
     return Recipe(
         name="fashion-mnist",
-        task=Images(dataset="fashion-mnist"),
+        task=ImageClasses(dataset="fashion-mnist"),
         original=original,
         lean=original.with_depth(4).with_heads(8).with_mlp(128),
         training=Training(steps=1874, batch=64, lr=2e-3, evaluations=4),
@@ -70,7 +70,7 @@ def cifar10() -> Recipe:
     original = small_vit(width=128, head_dim=32, depth=8, heads=4, mlp_dim=512, patch_size=4, img_size=32, in_chans=3)
     return Recipe(
         name="cifar10",
-        task=Images(dataset="cifar10", shift=4, flip=True),
+        task=ImageClasses(dataset="cifar10", shift=4, flip=True),
         original=original,
         lean=original.with_depth(4).with_heads(8).with_mlp(256),
         training=Training(steps=4000, batch=128, lr=1e-3),
@@ -88,7 +88,7 @@ def images() -> Recipe:
     original = zoo.architecture_of("vit_tiny_patch16_224")
     return Recipe(
         name="images",
-        task=Images(dataset="images", img_size=224, flip=True),
+        task=ImageClasses(dataset="images", img_size=224, flip=True),
         original=original,
         lean=original.with_depth(6).with_heads(6).with_mlp(384),
         training=Training(steps=2000, batch=64, lr=5e-4),

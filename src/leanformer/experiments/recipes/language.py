@@ -7,7 +7,7 @@ May import recipe, runs, tasks and zoo.
 from leanformer.architecture import Architecture
 from leanformer.experiments.recipe import Grid, Recipe
 from leanformer.models import names as zoo
-from leanformer.tasks.next_token import Stories
+from leanformer.tasks.next_token import NextToken
 from leanformer.training.run import Training
 
 
@@ -34,7 +34,7 @@ def pydoc() -> Recipe:
     original = small()
     return Recipe(
         name="pydoc",
-        task=Stories(dataset="pydoc", tokenizer="bpe:1024", length=64),
+        task=NextToken(dataset="pydoc", tokenizer="bpe:1024", length=64),
         original=original,
         lean=original.with_depth(3).with_heads(8).with_mlp(256),
         training=Training(steps=400, batch=16, lr=2e-3, weight_decay=0.1, evaluations=4),
@@ -53,7 +53,7 @@ def tinystories() -> Recipe:
     original = small()
     return Recipe(
         name="tinystories",
-        task=Stories(dataset="tinystories", tokenizer="bpe:2048", length=64),
+        task=NextToken(dataset="tinystories", tokenizer="bpe:2048", length=64),
         original=original,
         lean=original.with_depth(2).with_heads(8),
         training=Training(steps=1000, batch=16, lr=2e-3, weight_decay=0.1, evaluations=4),
@@ -78,7 +78,7 @@ def tinystories_paper() -> Recipe:
     original = zoo.architecture_of("tinystories-gpt2")
     return Recipe(
         name="tinystories-paper",
-        task=Stories(dataset="tinystories", tokenizer="gpt2", length=64, most_tokens=2_600_000),
+        task=NextToken(dataset="tinystories", tokenizer="gpt2", length=64, most_tokens=2_600_000),
         original=original,
         lean=original.with_depth(4).with_heads(16, keep="width"),
         training=Training(
