@@ -1,13 +1,14 @@
 """Measure how well conditioned a transformer's attention is, redesign it leaner, prove whether the leaner model holds.
 
-The names below are the public interface. Importing the package also puts the paper's lean models into timm's registry
-and our language models into the Auto classes of transformers.
+The names below are the public interface; each is imported when it is first used. Importing the package also arranges
+that timm's registry gets the paper's lean models, and the Auto classes of transformers our language models, as soon as
+these libraries are imported.
 """
 
-import sys
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from leanformer.models import registration
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ _HOMES = {
     "measure": "conditioning.probing",
     "probe": "conditioning.probing",
     "query_key_ranks": "conditioning.query_key",
+    "register": "models.registration",
     "save_pretrained": "models.weights",
     "sweep": "experiments.sweep",
     "track": "conditioning.tracking",
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from leanformer.experiments.sweep import sweep as sweep
     from leanformer.models.names import architecture_of as architecture_of
     from leanformer.models.names import create as create
+    from leanformer.models.registration import register as register
     from leanformer.models.registry import attention_blocks as attention_blocks
     from leanformer.models.registry import build as build
     from leanformer.models.registry import describe as describe
@@ -68,7 +71,4 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# The command loads what its subcommand needs: --help should not wait for PyTorch. "-m" is all that Python says of the
-# program while it looks for a module to run.
-if Path(sys.argv[0] if sys.argv else "").name not in ("leanformer", "-m"):
-    import_module("leanformer.models.names").register()
+registration.arrange()

@@ -13,6 +13,7 @@ Nothing is imported before it is asked for, and `names` imports nothing at all. 
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -40,7 +41,8 @@ class Registry(Generic[Entry]):
         Args:
             word: what an entry is called in messages, such as "task".
             group: the entry-point group through which installed packages add entries.
-            own: this package's entries, each a reference `package.module:Name`.
+            own: this package's entries, each a reference `package.module:Name`, or `package.module` where importing the
+                module registers the name.
             renamed: names that earlier versions used, and what each is called now.
         """
         self.word, self.group = word, group
@@ -55,8 +57,9 @@ class Registry(Generic[Entry]):
         """
 
         def add(entry: Entry) -> Entry:
-            taken = self._registered.get(name)
-            if name in self._own or (taken is not None and reference_to(taken) != reference_to(entry)):
+            taken, declared = self._registered.get(name), self._own.get(name, "")
+            elsewhere = bool(declared) and declared not in (entry.__module__, reference_to(entry))
+            if elsewhere or (taken is not None and reference_to(taken) != reference_to(entry)):
                 raise ValueError(f'the {self.word} "{name}" is registered already; choose another name')
             self._registered[name] = entry
             return entry
@@ -82,7 +85,7 @@ class Registry(Generic[Entry]):
         if name in self._registered:
             return self._registered[name]
         if name in self._own:
-            return resolve(self._own[name])
+            return self._of_own(self._own[name], name)
         if name in (installed := self._installed()):
             return self._load(name, installed[name])
         if ":" in name:
@@ -98,6 +101,7 @@ class Registry(Generic[Entry]):
         installed = {name: point.value for name, point in self._installed().items()}
         return next((name for name, at in {**self._own, **installed}.items() if at == reference), reference)
 
+    @functools.cache  # noqa: B019  registries live as long as the process, and so do its installed packages
     def _installed(self) -> dict[str, EntryPoint]:
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self.group):
@@ -109,9 +113,20 @@ class Registry(Generic[Entry]):
                 )
         return {name: point for name, point in found.items() if name not in self._own}
 
+    def _of_own(self, reference: str, name: str) -> Entry:
+        if ":" in reference:
+            return resolve(reference)
+        importlib.import_module(reference)
+        return self._registered[name]
+
     def _load(self, name: str, point: EntryPoint) -> Entry:
         try:
-            return point.load()
+            loaded = point.load()
+            return self._registered[name] if isinstance(loaded, ModuleType) else loaded
+        except KeyError:
+            raise ValueError(
+                f'the module {point.value} of the package {_package(point)} does not register the {self.word} "{name}"'
+            ) from None
         except (ImportError, AttributeError) as error:
             raise ValueError(
                 f'the {self.word} "{name}" of the package {_package(point)} cannot be loaded: {error}'

@@ -99,7 +99,7 @@ def test_outputs_and_gradients_equal_upstreams(key: str, mode: str) -> None:
 @pytest.mark.parametrize("key", TIMM)
 def test_explicit_attention_equals_fused(key: str) -> None:
     torch.manual_seed(0)
-    model = families.build(SMALL[key].with_heads(8).with_depth([1] * 4 if key in ("volo", "davit") else 1)).eval()
+    model = families.build(SMALL[key].resized(heads=8, depth=[1] * 4 if key in ("volo", "davit") else 1)).eval()
     inputs = families.example_inputs(SMALL[key])
     with torch.no_grad():
         fused = model(**inputs)
@@ -111,10 +111,10 @@ def test_explicit_attention_equals_fused(key: str) -> None:
     torch.testing.assert_close(logits(explicit), logits(fused), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("key", ["crammed-bert", "stories", "gpt2", "bert", "llama"])
+@pytest.mark.parametrize("key", ["crammed-bert", "story-gpt", "gpt2", "bert", "llama"])
 def test_eager_attention_equals_sdpa(key: str) -> None:
     torch.manual_seed(0)
-    model = families.build(SMALL[key].with_heads(8)).eval()
+    model = families.build(SMALL[key].resized(heads=8)).eval()
     inputs = families.example_inputs(SMALL[key])
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     inputs["attention_mask"][1, 40:] = 0
@@ -143,9 +143,9 @@ def plain_attention(x: torch.Tensor, attention: nn.Module, causal: bool) -> torc
     return attention.proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
-def test_stories_equals_a_plain_gpt() -> None:
+def test_story_gpt_equals_a_plain_gpt() -> None:
     torch.manual_seed(0)
-    model = families.build(SMALL["stories"].with_heads(6)).eval()
+    model = families.build(SMALL["story-gpt"].resized(heads=6)).eval()
     ids = torch.randint(101, (2, 20))
     x = model.token_embedding.weight[ids] + model.position_embedding.weight[:20]
     for block in model.blocks:
@@ -161,7 +161,7 @@ def test_stories_equals_a_plain_gpt() -> None:
 
 def test_crammed_bert_equals_a_plain_encoder() -> None:
     torch.manual_seed(0)
-    model = families.build(SMALL["crammed-bert"].with_heads(6)).eval()
+    model = families.build(SMALL["crammed-bert"].resized(heads=6)).eval()
     ids = torch.randint(1, 101, (2, 20))
     encoder, width = model.encoder, 32
     positions = torch.zeros(20, width)

@@ -7,8 +7,8 @@ IMAGE = {"num_classes": 10}
 
 
 def _small(name: str, options: dict, *, width, depth, heads, head_dim, mlp_dim) -> Architecture:
-    architecture = families.read(name, **options).with_width(width).with_depth(depth)
-    return architecture.with_heads(heads).with_head_dim(head_dim).with_mlp(mlp_dim)
+    sizes = dict(width=width, depth=depth, heads=heads, head_dim=head_dim, mlp_dim=mlp_dim)
+    return families.read(name, **options).resized(**sizes)
 
 
 SMALL: dict[str, Architecture] = {
@@ -67,7 +67,7 @@ SMALL: dict[str, Architecture] = {
         mlp_dim=[32, 64, 128, 256],
     ),
     "crammed-bert": _small("crammed-bert", {"vocab_size": 101}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
-    "stories": _small("tinystories-gpt2", {"vocab_size": 101}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
+    "story-gpt": _small("tinystories-gpt2", {"vocab_size": 101}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
     "nystromformer": _small(
         "nystromformer-listops", {"landmarks": 16}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64
     ),
@@ -84,7 +84,7 @@ SMALL: dict[str, Architecture] = {
     "bert": _small("bert-base-uncased", {"vocab_size": 101}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
     "llama": _small("llama", {"vocab_size": 101}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
     "qwen3": _small("qwen3", {"vocab_size": 101, "kv_groups": 2}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
-    "points": _small("farthest-point", {}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
+    "point-encoder": _small("farthest-point", {}, width=32, depth=2, heads=4, head_dim=8, mlp_dim=64),
 }
 """The heads split the width; tests change them from here."""
 

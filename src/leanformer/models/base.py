@@ -1,7 +1,5 @@
-"""What every family can do: read an architecture off a name, build any variant, read it back, and say where its
-attention is.
-
-May import `leanformer.architecture`.
+"""What every family can do: read the architecture of a name, build any variant of it, read that back from the built
+model, and say where its attention is.
 """
 
 from abc import ABC, abstractmethod
@@ -11,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from leanformer.architecture import Architecture, Stage
 
+Inputs = dict[str, Tensor]
+"""A batch, by the names of the module's arguments."""
 Kind = Literal["self", "class", "inner", "outlook", "window", "channel", "cross-covariance"]
-
-
+"""What attends to what: tokens to tokens, the class token to all, pixels inside a patch, and so on."""
 Attention = Literal["fused", "explicit"]
 """How attention is computed: by the fused kernel where upstream has one, or as products that keep the weights."""
 
@@ -31,18 +30,18 @@ class AttentionBlock:
     projection: str
     """Name of the output projection in the model."""
     kind: Kind
-    """What attends to what. `class` has one row only and is left out of κ."""
+    """What attends to what. `class` attention has one row only and is left out of κ."""
     stage: int
     """Stage of the architecture, from 0."""
     layer: int
-    """Layer of the whole model, from 0; class attention counts on from the last layer."""
+    """Layer of the whole model, from 0; class attention is numbered after the last layer."""
     heads: int
     head_dim: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """An attention and the MLP behind it, as the model holds them."""
+class AttentionPart:
+    """An attention and the MLP behind it, as the model holds them: what a family tells about its modules."""
 
     path: str
     kind: Kind
@@ -50,19 +49,19 @@ class Part:
     attention: nn.Module
     mlp: nn.Module | None = None
     stage: int = 0
-    """Which of the family's own stages it stands in; 0 where the family has none."""
+    """Which of the family's own stages it belongs to; 0 where the family has none."""
 
     @property
     def follows_stage(self) -> bool:
-        """Whether the stage's heads are this attention's; class and inner attention keep their own."""
+        """Whether this attention has the stage's heads; class and inner attention keep their own."""
         return self.kind not in ("class", "inner")
 
 
 class Family(ABC):
-    """One architecture family. Instances hold no state; `leanformer.families.ROOMS` lists them."""
+    """One architecture family. Instances hold no state; `leanformer.models.registry.FAMILIES` lists the classes."""
 
     key: ClassVar[str]
-    """The word in `Architecture.family`."""
+    """The name in `Architecture.family`, under which the family is registered."""
     stage_count: ClassVar[int | None] = None
     """How many stages the family has by construction; None where stages are a schedule over layers of one width."""
 
@@ -84,57 +83,57 @@ class Family(ABC):
 
     @abstractmethod
     def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
-        """Upstream name and options of a module."""
+        """Upstream name and options of a module, for `describe`."""
 
     @abstractmethod
-    def parts(self, model: nn.Module) -> list[Part]:
+    def parts(self, model: nn.Module) -> list[AttentionPart]:
         """Every attention of the module, in order."""
 
     @abstractmethod
-    def shape(self, part: Part) -> Stage:
-        """The stage of depth 1 that a part amounts to."""
+    def shape(self, part: AttentionPart) -> Stage:
+        """The sizes of a part, as a stage of depth 1."""
 
     @abstractmethod
-    def projection(self, part: Part) -> str:
+    def projection(self, part: AttentionPart) -> str:
         """Name of the output projection inside the attention module."""
 
     @abstractmethod
-    def example_inputs(
-        self, architecture: Architecture, batch: int = 2, tokens: int | None = None
-    ) -> dict[str, torch.Tensor]:
-        """Random inputs of the right shape, by the name of the module's argument; `tokens` is a text's length."""
+    def example_inputs(self, architecture: Architecture, batch: int = 2, tokens: int | None = None) -> Inputs:
+        """Random inputs of the right shape; `tokens` is the length of a text."""
 
     reserved: ClassVar[Mapping[str, str]] = {}
-    """Upstream's settings that the stages say, and our word for each; an empty word where there is none."""
+    """Upstream's settings that the stages decide, and our word for each; an empty word where there is none."""
 
     def refuse(self, options: Mapping[str, Any]) -> None:
-        """Options that would contradict the stages, or load what cannot be loaded, are refused by name."""
+        """Raise a `ValueError` that names the option which contradicts the stages or asks for weights."""
         for option, value in options.items():
             if option == "pretrained":
-                raise ValueError("pretrained is no option: build the model, then lf.load_weights(model, checkpoint)")
+                raise ValueError(
+                    "pretrained is not an option: build the model, then lf.load_weights(model, checkpoint)"
+                )
             if option in self.reserved and (word := self.reserved[option]):
-                raise ValueError(f"{option} is said by the architecture: give {word}= instead of {option}={value!r}")
+                raise ValueError(f"the architecture decides {option}: give {word}= instead of {option}={value!r}")
             if option in self.reserved:
                 raise ValueError(f"{option} is not supported by the family {self.key}")
 
     def known(self, name: str) -> bool:
-        """Whether `read` takes this name."""
+        """Whether a name is one of the family's; `read` may still say why such a model cannot be resized."""
         return name in self.names()
 
     def register(self) -> None:
-        """Make the family's classes known to the library they extend."""
+        """Register the family's classes with the library that they extend."""
 
     def head_unit(self, architecture: Architecture) -> int:
         """Heads come in multiples of this."""
         return 1
 
-    def mlp_modules(self, part: Part) -> list[nn.Module]:
+    def mlp_modules(self, part: AttentionPart) -> list[nn.Module]:
         """The modules that make up the MLP behind an attention."""
         return [part.mlp] if part.mlp is not None else []
 
     @abstractmethod
     def configure(self, model: nn.Module, attention: Attention, checkpointing: bool) -> AbstractContextManager[Any]:
-        """Set a module of the family to fused or explicit attention and gradient checkpointing, to be traced inside."""
+        """Set a module to fused or explicit attention and gradient checkpointing; trace it inside the context."""
 
     def check(self, architecture: Architecture) -> None:
         """Raise a `ValueError` that names the field if the family cannot build this."""
@@ -145,7 +144,7 @@ class Family(ABC):
             return self.assemble(architecture)
 
     def canonical(self, architecture: Architecture) -> Architecture:
-        """The checked architecture in the form in which `describe` gives it back."""
+        """The architecture, checked, in the form that `describe` returns for the built module."""
         if self.stage_count is None:
             architecture = architecture.merged()
             widths = sorted({stage.width for stage in architecture.stages})
@@ -160,12 +159,12 @@ class Family(ABC):
         return architecture
 
     def describe(self, model: nn.Module) -> Architecture:
-        """Read the architecture back off a module: stages from its layers, the rest from its record."""
+        """The architecture of a module: stages from its layers, the rest from what it was made with."""
         name, options = self.record(model)
         return Architecture(family=self.key, name=name, stages=self.stages(model), options=options)
 
     def stages(self, model: nn.Module) -> tuple[Stage, ...]:
-        """A module's stages, read off its layers."""
+        """A module's stages, read from its layers."""
         parts = [part for part in self.parts(model) if part.follows_stage]
         layers = {part.layer: (part.stage, self.shape(part)) for part in reversed(parts)}
         stages: list[Stage] = []

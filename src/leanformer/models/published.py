@@ -1,7 +1,7 @@
 """What "Leaner Transformers: More Heads, Less Depth" prints, as data, with the reading that explains each count.
 
-Figures are typed as the paper prints them, so that their digits say how exact they are. Nothing here is a count of
-ours: those come from built models, in `leanformer.paper.scorecard`. May import architecture.
+Figures are written as the paper prints them, so that their digits say how exact they are. Nothing here is a count of
+ours: those come from built models, in `leanformer.paper.scorecard`. Importing this module imports no PyTorch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,12 +75,14 @@ class Row:
     def architecture(self, base: Architecture, as_printed: bool = False) -> Architecture:
         """The row's architecture, by its reading or strictly as printed."""
         reading = Reading() if as_printed or self.reading is None else self.reading
-        changed = base.with_depth(reading.depth or self.depth)
         heads = reading.heads or self.heads
-        if heads != _unpacked([stage.heads for stage in base.stages]):
-            changed = changed.with_heads(heads, self.keep)
-        mlp_dim = reading.mlp_dim or self.mlp_dim
-        return changed if mlp_dim is None else changed.with_mlp(mlp_dim)
+        return base.resized(
+            depth=reading.depth or self.depth,
+            # Heads that stay keep their size, which need not be a share of the width.
+            heads=None if heads == _unpacked([stage.heads for stage in base.stages]) else heads,
+            mlp_dim=reading.mlp_dim or self.mlp_dim,
+            keep=self.keep,
+        )
 
     def design(self, base: Architecture) -> Architecture:
         """The model that the row is about, to build and train."""

@@ -1,42 +1,51 @@
-"""One file per architecture family: read an architecture off a known name, build any variant, find its attention.
+"""Families by name: read the architecture of a known model, build any variant of it, find its attention.
 
-Models of timm and transformers are imported in these rooms only, each only when a name or a module asks for it. To add
-a family, write its file by the shape of its neighbours and add a line to `ROOMS`.
+A family is one class by the shape of `leanformer.models.base.Family`. Those of this package are listed below; other
+packages add theirs through the entry-point group `leanformer.families` or with `@FAMILIES.register("name")`, and they
+take part in everything in the same way. A family, with timm or transformers, is imported when a name or a module asks
+for it.
 """
 
+from __future__ import annotations
+
 import difflib
-import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import nn
 
-from leanformer.architecture import Architecture
-from leanformer.models.base import AttentionBlock, Family
-from leanformer.models.torchvision import ensure_importable
+from leanformer.architecture import RENAMED_FAMILIES, Architecture
+from leanformer.models.base import AttentionBlock, Family, Inputs
+from leanformer.registry import Registry
 
-ensure_importable()
+FAMILIES: Registry[type[Family]] = Registry(
+    "family",
+    group="leanformer.families",
+    own={
+        "vit": "leanformer.models.timm.vit:ViT",
+        "xcit": "leanformer.models.timm.xcit:XCiT",
+        "tnt": "leanformer.models.timm.tnt:TNT",
+        "volo": "leanformer.models.timm.volo:VOLO",
+        "davit": "leanformer.models.timm.davit:DaViT",
+        "crammed-bert": "leanformer.models.own.crammed_bert:CrammedBert",
+        "story-gpt": "leanformer.models.own.story_gpt:StoryGPT",
+        "nystromformer": "leanformer.models.own.nystromformer:Nystromformer",
+        "gpt2": "leanformer.models.huggingface.gpt2:GPT2",
+        "bert": "leanformer.models.huggingface.bert:Bert",
+        "decoder": "leanformer.models.huggingface.decoder:Decoder",
+        "point-encoder": "leanformer.models.own.point_encoder:PointEncoder",
+    },
+    renamed=RENAMED_FAMILIES,
+)
+"""Family classes; each is registered under its `key`."""
 
-ROOMS = {
-    "vit": "timm.vit.ViT",
-    "xcit": "timm.xcit.XCiT",
-    "tnt": "timm.tnt.TNT",
-    "volo": "timm.volo.VOLO",
-    "davit": "timm.davit.DaViT",
-    "crammed-bert": "own.crammed_bert.CrammedBert",
-    "stories": "own.story_gpt.Stories",
-    "nystromformer": "own.nystromformer.Nystromformer",
-    "gpt2": "huggingface.gpt2.GPT2",
-    "bert": "huggingface.bert.Bert",
-    "decoder": "huggingface.decoder.Decoder",
-    "points": "own.point_encoder.Points",
-}
+_INSTANCES: dict[type[Family], Family] = {}
 
 __all__ = [
-    "ROOMS",
+    "FAMILIES",
     "AttentionBlock",
     "Family",
     "attention_blocks",
@@ -48,7 +57,7 @@ __all__ = [
     "family",
     "find",
     "hugging_face_config",
-    "names",
+    "known_names",
     "of",
     "only_upstream_knows",
     "read",
@@ -56,44 +65,63 @@ __all__ = [
 ]
 
 
-@functools.cache
 def family(key: str) -> Family:
-    """The family of that key."""
-    if key not in ROOMS:
-        raise ValueError(f"unknown family {key!r}; there are {', '.join(ROOMS)}")
-    module, _, name = ROOMS[key].rpartition(".")
-    return getattr(importlib.import_module(f"leanformer.models.{module}"), name)()
+    """The family of that name. Names stand in files too, so one that points at a file of code is not simply run."""
+    found = FAMILIES.get(key, from_record=True)
+    if found not in _INSTANCES:
+        if not (isinstance(found, type) and issubclass(found, Family)):
+            raise ValueError(f'"{key}" is not a family: {found!r} must be a subclass of leanformer.models.Family')
+        if ":" not in key and found.key != FAMILIES.current_name(key):
+            raise ValueError(f'the family "{key}" has the key "{found.key}": register it under its key')
+        _INSTANCES.setdefault(found, found())
+    return _INSTANCES[found]
 
 
-@functools.cache
+def _all() -> Iterator[Family]:
+    return (family(key) for key in FAMILIES.names())
+
+
 def register() -> None:
-    """Make every family's classes known to the library that they extend."""
-    for key in ROOMS:
-        family(key).register()
+    """Register every family's classes with the library that they extend; doing so again changes nothing."""
+    for each in _all():
+        each.register()
 
 
-def names() -> dict[str, list[str]]:
-    """The model names each family knows."""
-    return {key: list(family(key).names()) for key in ROOMS}
+def known_names() -> dict[str, list[str]]:
+    """The model names that each family knows."""
+    return {each.key: list(each.names()) for each in _all()}
 
 
 def find(name: str) -> Family:
     """The family that knows a model name."""
-    for key in ROOMS:
-        if family(key).known(name):
-            return family(key)
-    everything = [known for listed in names().values() for known in listed]
+    for each in _all():
+        if each.known(name):
+            return each
+    if library := _library_of(name):
+        raise ValueError(
+            f"{name} is known to {library} but cannot be redesigned: no family here is made of its layers "
+            "(`leanformer models` lists the names that can be)"
+        )
+    everything = [known for listed in known_names().values() for known in listed]
     near = difflib.get_close_matches(name, everything, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`leanformer models` lists them"
+    hint = f"did you mean {' or '.join(near)}?" if near else "`leanformer models` lists the names"
     raise ValueError(f"unknown model {name!r}: {hint}")
+
+
+def _library_of(name: str) -> str:
+    """The library that has a model of that name, timm or transformers; empty if none has."""
+    from leanformer.models.huggingface.base import upstream_has as transformers_has
+    from leanformer.models.timm.base import upstream_has as timm_has
+
+    return "timm" if timm_has(name) else "transformers" if transformers_has(name) else ""
 
 
 def of(model: nn.Module) -> Family:
     """The family that a module belongs to."""
-    for key in ROOMS:
-        if family(key).owns(model):
-            return family(key)
-    raise ValueError(f"{type(model).__name__} belongs to no known family ({', '.join(ROOMS)})")
+    for each in _all():
+        if each.owns(model):
+            return each
+    raise ValueError(f"{type(model).__name__} belongs to no known family ({', '.join(FAMILIES.names())})")
 
 
 def read(name: str, **options: Any) -> Architecture:
@@ -117,30 +145,33 @@ def attention_blocks(model: nn.Module) -> list[AttentionBlock]:
     return of(model).attention_blocks(model)
 
 
+def example_inputs(architecture: Architecture, batch: int = 2, tokens: int | None = None) -> Inputs:
+    """Random inputs of the right shape, by the name of the module's argument; `tokens` is the length of a text."""
+    return family(architecture.family).example_inputs(architecture, batch, tokens)
+
+
+# What timm and transformers have beyond the families
+
+
 def only_upstream_knows(name: str) -> bool:
     """Whether timm has a model of that name whose layers no family here can resize; it can still be measured."""
-    from leanformer.models.timm import base as _timm
+    from leanformer.models.timm.base import upstream_has
 
-    return _timm.upstream_has(name) and name not in {known for key in ROOMS for known in family(key).names()}
+    return upstream_has(name) and not any(name in each.names() for each in _all())
 
 
 def create_upstream(name: str) -> nn.Module:
     """timm's model of that name, as it is."""
-    from leanformer.models.timm import base as _timm
+    from leanformer.models.timm import base
 
-    return _timm.create_upstream(name)
+    return base.create_upstream(name)
 
 
 def hugging_face_config() -> type:
-    """The class of all Hugging Face configs, by which their models are known."""
+    """The class of all Hugging Face configs, by which their models are recognised."""
     return importlib.import_module("leanformer.models.huggingface.base").PreTrainedConfig
 
 
 def attention_interface(see: Callable[[nn.Module, torch.Tensor], None]) -> AbstractContextManager[None]:
     """While it is open, every Hugging Face attention shows its heads (batch, tokens, heads, head_dim) to `see`."""
     return importlib.import_module("leanformer.models.huggingface.base").attention_interface(see)
-
-
-def example_inputs(architecture: Architecture, batch: int = 2, tokens: int | None = None) -> dict[str, torch.Tensor]:
-    """Random inputs of the right shape, by the name of the module's argument; `tokens` is a text's length."""
-    return family(architecture.family).example_inputs(architecture, batch, tokens)

@@ -1,36 +1,42 @@
-"""Let timm import where torch is the CPU build and torchvision is the registry's.
+"""Let torchvision import where torch is the CPU build and torchvision is the registry's.
 
-torchvision's registry wheel carries operators compiled against the CUDA build of torch. Beside a CPU build its library
-does not load, and `import torchvision` stops at "operator torchvision::nms does not exist", which takes timm down with
-it. Declaring the two operators' schemas (without an implementation: nothing here calls them) is all that the import
-needs. `ensure_importable` does so only when the import fails for that reason, and every module of this package that
-imports timm calls it first.
+torchvision's registry wheel carries operators that are compiled against the CUDA build of torch. Beside a CPU build its
+library does not load, and `import torchvision` stops at "operator torchvision::nms does not exist". timm and
+transformers then fail with it. The import needs no more than the schemas of two operators, which are declared here
+without an implementation (nothing here calls them), and only when the import fails for that reason.
 """
 
-import functools
+from __future__ import annotations
+
 import sys
+from importlib.abc import Loader
+from types import ModuleType
+from typing import Any
 
-import torch
+_DECLARED: list[Any] = []
+"""Keeps the declaration alive."""
 
 
-@functools.cache
-def ensure_importable() -> torch.library.Library | None:
-    """Import torchvision, declaring its missing operators if need be; the cached return value keeps the declaration
-    alive.
-    """
+def execute(loader: Loader, module: ModuleType) -> None:
+    """Run torchvision's code; where its operators are missing, declare them and run it again."""
+    clean = dict(vars(module))
     try:
-        import torchvision
-    except ImportError:
-        return None  # not installed: timm says so better than we can
+        loader.exec_module(module)
     except RuntimeError as error:
         if "torchvision::nms does not exist" not in str(error):
             raise
-        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        for name in [name for name in sys.modules if name.startswith("torchvision.")]:
             del sys.modules[name]
-        library = torch.library.Library("torchvision", "DEF")
-        for operator in ("nms", "qnms"):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        import torchvision  # noqa: F401
+        vars(module).clear()
+        vars(module).update(clean)
+        _declare()
+        loader.exec_module(module)
 
-        return library
-    return None
+
+def _declare() -> None:
+    import torch
+
+    library = torch.library.Library("torchvision", "DEF")
+    for operator in ("nms", "qnms"):
+        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _DECLARED.append(library)

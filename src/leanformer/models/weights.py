@@ -1,31 +1,32 @@
-"""Save and load any model of any family: safetensors beside a config that says the architecture.
+"""Save and load any model of any family: safetensors beside a config that holds the architecture.
 
-Language models use their own `save_pretrained`; image models get a folder of the same form that timm reads too. May
-import families.
+Language models use their own `save_pretrained`. Image models get a folder of the same form, which timm reads too.
 """
 
-import json
+from __future__ import annotations
+
 import pickle
-from collections.abc import Mapping
+from collections.abc import Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
 from leanformer.models import registry as families
+from leanformer.models.registration import SAVED, register
+from leanformer.records.files import read_json, write_json
 
-TIMM_NAME = "lean_saved"
-"""The entry point in timm's registry that reads such a folder back."""
+MOST_TENSORS = 6
+"""How many tensors that do not fit an error names."""
 
 
 def save_pretrained(model: nn.Module, folder: str | Path) -> None:
-    """Write config.json and model.safetensors; read them with `from_pretrained`, `load_weights`, timm or the Auto
-    classes.
-    """
+    """Write config.json and model.safetensors, for `from_pretrained`, `load_weights`, timm and the Auto classes."""
     folder = Path(folder)
     if hasattr(model, "save_pretrained"):
         cast(Any, model).save_pretrained(folder)
@@ -33,21 +34,18 @@ def save_pretrained(model: nn.Module, folder: str | Path) -> None:
     architecture = families.describe(model)
     folder.mkdir(parents=True, exist_ok=True)
     config = {
-        "architecture": TIMM_NAME,
+        "architecture": SAVED,
         "model_args": {"description": architecture.to_dict()},
         "num_classes": getattr(model, "num_classes", None),
         "pretrained_cfg": {
-            key: _plain(model, key) for key in ("input_size", "mean", "std", "interpolation", "crop_pct")
+            key: cast(Any, getattr(model, "pretrained_cfg", {})).get(key)
+            for key in ("input_size", "mean", "std", "interpolation", "crop_pct")
         },
     }
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "config.json", config)
     tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     # One entry only: safetensors writes several in any order, and equal models should give equal files.
     save_file(tensors, folder / "model.safetensors", metadata={"architecture": architecture.to_json()})
-
-
-def _plain(model: nn.Module, key: str) -> Any:
-    return getattr(model, "pretrained_cfg", {}).get(key)  # type: ignore[union-attr]
 
 
 def from_pretrained(folder: str | Path, device: torch.device | str = "cpu") -> nn.Module:
@@ -57,7 +55,7 @@ def from_pretrained(folder: str | Path, device: torch.device | str = "cpu") -> n
     if "model_type" in config:
         from leanformer.models.huggingface.base import model_from_folder
 
-        families.register()
+        register()
         return model_from_folder(folder).to(device).eval()
     model = families.build(read_folder(folder), device)
     load_weights(model, folder)
@@ -75,7 +73,7 @@ def read_folder(folder: Path) -> Architecture:
     if "model_type" in config:
         from leanformer.models.huggingface.base import empty_model_from_folder
 
-        families.register()
+        register()
         return families.describe(empty_model_from_folder(folder))
     raise ValueError(f"{folder / 'config.json'} describes no model that leanformer knows")
 
@@ -83,105 +81,134 @@ def read_folder(folder: Path) -> Architecture:
 def load_weights(model: nn.Module, source: str | Path) -> None:
     """Load a checkpoint into a model, or raise a `ValueError` that says which stage does not fit.
 
-    source: a folder or a file; safetensors, or PyTorch's own format read without running any code in it.
+    Args:
+        model: the model to load into.
+        source: a folder or a file; safetensors, or PyTorch's own format, which is read without running any code in it.
     """
-    source = Path(source)
-    tensors, saved = _read_tensors(source)
-    wanted = model.state_dict()
+    checkpoint = _read_checkpoint(Path(source))
     tied = set(getattr(model, "all_tied_weights_keys", {}))
-    wrong = [name for name in wanted.keys() & tensors.keys() if wanted[name].shape != tensors[name].shape]
-    missing = [name for name in wanted.keys() - tensors.keys() if name not in tied]
-    unknown = list(tensors.keys() - wanted.keys())
-    if wrong or missing or unknown:
-        raise ValueError(_explain(model, source, saved, tensors, sorted(wrong), sorted(missing), sorted(unknown)))
-    model.load_state_dict(tensors, strict=False)
+    wanted = dict(model.state_dict())
+    misfit = _Misfit.between(wanted, checkpoint.tensors, optional=tied)
+    if misfit:
+        raise ValueError(_explain(model, checkpoint, misfit))
+    model.load_state_dict(checkpoint.tensors, strict=False)
     if hasattr(model, "tie_weights"):
         cast(Any, model).tie_weights()
 
 
 def load_encoder(model: nn.Module, source: str | Path) -> None:
-    """Load all of a model but its head from another of the same layers, such as a pre-trained one."""
-    place = saved_in(Path(source))
-    tensors, saved = _read_tensors(place)
+    """Load all of a model except its head from another model of the same layers, such as a pre-trained one."""
+    checkpoint = _read_checkpoint(saved_in(Path(source)))
     prefix = f"{getattr(model, 'base_model_prefix', '')}."
     wanted = {name: tensor for name, tensor in model.state_dict().items() if name.startswith(prefix)}
     if prefix == "." or not wanted:
         raise ValueError(f"a {type(model).__name__} has no encoder that could be loaded apart from its head")
-    wrong = [name for name in wanted if name in tensors and tensors[name].shape != wanted[name].shape]
-    missing = [name for name in wanted if name not in tensors]
-    if wrong or missing:
-        raise ValueError(_explain(model, place, saved, tensors, sorted(wrong), sorted(missing), []))
-    model.load_state_dict({name: tensors[name] for name in wanted}, strict=False)
+    tensors = {name: checkpoint.tensors[name] for name in wanted if name in checkpoint.tensors}
+    if misfit := _Misfit.between(wanted, tensors):
+        raise ValueError(_explain(model, checkpoint, misfit))
+    model.load_state_dict(tensors, strict=False)
 
 
-def _explain(
-    model: nn.Module,
-    source: Path,
-    saved: Architecture | None,
-    tensors: Mapping[str, torch.Tensor],
-    wrong: list[str],
-    missing: list[str],
-    unknown: list[str],
-) -> str:
-    lines = [f"{source} does not fit this model:"]
+# What does not fit
+
+
+@dataclass(frozen=True)
+class _Checkpoint:
+    source: Path
+    tensors: dict[str, Tensor]
+    architecture: Architecture | None
+    """Of the model that was saved, where the checkpoint says it."""
+
+
+@dataclass(frozen=True)
+class _Misfit:
+    """Tensors that keep a checkpoint out of a model, each with what is wrong with it."""
+
+    tensors: dict[str, str]
+
+    def __bool__(self) -> bool:
+        return bool(self.tensors)
+
+    @classmethod
+    def between(cls, wanted: dict[str, Tensor], found: dict[str, Tensor], optional: Set[str] = frozenset()) -> _Misfit:
+        """
+        Args:
+            wanted: the model's tensors.
+            found: the checkpoint's.
+            optional: names that the checkpoint need not have.
+        """
+        shapes = {
+            name: f"{tuple(wanted[name].shape)} in the model, {tuple(found[name].shape)} in the checkpoint"
+            for name in sorted(wanted.keys() & found.keys())
+            if wanted[name].shape != found[name].shape
+        }
+        missing = dict.fromkeys(sorted(wanted.keys() - found.keys() - optional), "in the model only")
+        unknown = dict.fromkeys(sorted(found.keys() - wanted.keys()), "in the checkpoint only")
+        return cls({**shapes, **missing, **unknown})
+
+
+def _explain(model: nn.Module, checkpoint: _Checkpoint, misfit: _Misfit) -> str:
+    """Why a checkpoint does not fit: the stages that differ if both are known, else the first tensors that do."""
+    head = f"{checkpoint.source} does not fit this model:"
     try:
         ours = families.describe(model)
-    except ValueError:  # of no known family: the tensors must speak for themselves
-        tensors_off = [*wrong, *missing, *unknown]
-        return "\n".join([*lines, f"  {len(tensors_off)} tensors differ, such as {', '.join(tensors_off[:5])}"])
-    if saved is not None and (differences := ours.differences(saved)):
-        lines += [
-            f"  {difference}".replace(" here", " in the model").replace(" there", " in the checkpoint")
-            for difference in differences
-        ]
-        return "\n".join(lines)
-    stage_of = {block.path.rpartition(".")[0]: block.stage + 1 for block in families.attention_blocks(model)}
-    wanted = model.state_dict()
+    except ValueError:  # of no known family: there are only tensors to name
+        return f"{head}\n  {len(misfit.tensors)} tensors differ, such as {', '.join([*misfit.tensors][:5])}"
+    if checkpoint.architecture is not None:
+        differences = ours.differences(checkpoint.architecture, "in the model", "in the checkpoint")
+        if differences:
+            return "\n  ".join([head, *differences])
+    stages = {block.path.rpartition(".")[0]: block.stage + 1 for block in families.attention_blocks(model)}
 
-    def where(name: str) -> str:
-        stage = next((stage for prefix, stage in stage_of.items() if name.startswith(f"{prefix}.")), None)
+    def place(name: str) -> str:
+        stage = next((stage for prefix, stage in stages.items() if name.startswith(f"{prefix}.")), None)
         return f"stage {stage}, {name}" if stage else name
 
-    for name in wrong[:3]:
-        lines.append(
-            f"  {where(name)}: {tuple(wanted[name].shape)} in the model, {tuple(tensors[name].shape)} in the checkpoint"
-        )
-    for name in missing[:3]:
-        lines.append(f"  {where(name)}: in the model only")
-    for name in unknown[:3]:
-        lines.append(f"  {where(name)}: in the checkpoint only")
-    if (more := len(wrong) + len(missing) + len(unknown) - len(lines) + 1) > 0:
-        lines.append(f"  and {more} more tensors")
-    return "\n".join([*lines, f"  the model is {ours}"])
+    shown = [f"{place(name)}: {reason}" for name, reason in [*misfit.tensors.items()][:MOST_TENSORS]]
+    more = len(misfit.tensors) - len(shown)
+    rest = [f"and {more} more tensors"] if more else []
+    return "\n  ".join([head, *shown, *rest, f"the model is {ours}"])
 
 
-def _read_tensors(source: Path) -> tuple[dict[str, torch.Tensor], Architecture | None]:
+# Reading
+
+
+def _read_checkpoint(source: Path) -> _Checkpoint:
     if source.is_dir():
         files = sorted(source.glob("*.safetensors"))
         if not files:
             raise ValueError(f"{source} holds no .safetensors file")
-        tensors = {name: tensor for file in files for name, tensor in load_file(file).items()}
-        return tensors, read_folder(source) if (source / "config.json").is_file() else None
+        tensors = {name: tensor for file in files for name, tensor in _load(file).items()}
+        return _Checkpoint(source, tensors, read_folder(source) if (source / "config.json").is_file() else None)
     if not source.is_file():
         raise ValueError(f"there is no checkpoint at {source}")
     if source.suffix == ".safetensors":
-        try:
-            with safe_open(source, framework="pt") as file:
-                described = (file.metadata() or {}).get("architecture")
-            return load_file(source), Architecture.from_json(described) if described else None
-        except SafetensorError as error:
-            raise ValueError(f"{source} is no safetensors file: {error}") from error
+        tensors = _load(source)
+        with safe_open(source, framework="pt") as file:
+            described = (file.metadata() or {}).get("architecture")
+        return _Checkpoint(source, tensors, Architecture.from_json(described) if described else None)
+    return _Checkpoint(source, _load_pickled(source), None)
+
+
+def _load(file: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(file)
+    except SafetensorError as error:
+        raise ValueError(f"{file} is not a safetensors file: {error}") from error
+
+
+def _load_pickled(source: Path) -> dict[str, Tensor]:
     try:
         state = torch.load(source, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, KeyError, EOFError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"{source} is no checkpoint that loads with weights_only: {reason}") from error
+        raise ValueError(f"{source} is not a checkpoint that loads with weights_only: {reason}") from error
     for key in ("state_dict", "model", "model_state_dict"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
-    if not isinstance(state, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
+    if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
         raise ValueError(f"{source} holds no state dict of tensors")
-    return {name.removeprefix("module."): tensor for name, tensor in state.items()}, None
+    return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
 
 def saved_in(folder: Path) -> Path:
@@ -192,5 +219,8 @@ def saved_in(folder: Path) -> Path:
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
-        raise ValueError(f"{folder} is no saved model: it holds no config.json")
-    return json.loads(path.read_text(encoding="utf-8"))
+        raise ValueError(f"{folder} is not a saved model: it holds no config.json")
+    config = read_json(path)
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} is damaged: it holds no JSON object")
+    return config

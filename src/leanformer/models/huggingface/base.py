@@ -1,8 +1,7 @@
-"""What the families of Hugging Face models share: the architecture travels in the config, and resizing keeps upstream's
-classes.
+"""What the families of Hugging Face models share.
 
-A config's `architecture` field holds the plain description, so `save_pretrained` and the Auto classes rebuild exactly
-what was planned, per-layer schedules included.
+A config's `architecture` field holds the plain description, so that `save_pretrained` and the Auto classes rebuild
+exactly what was planned, per-layer schedules included. Resizing keeps upstream's classes.
 """
 
 from __future__ import annotations
@@ -10,14 +9,15 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import torch
 import transformers
 from huggingface_hub.errors import StrictDataclassError
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -29,9 +29,10 @@ from transformers import (
     masking_utils,
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.models.base import Attention, Family, Part
+from leanformer.models.base import Attention, Family, Inputs
 
 
 class HuggingFaceFamily(Family):
@@ -47,7 +48,7 @@ class HuggingFaceFamily(Family):
     auto_classes: ClassVar[Mapping[Any, type[PreTrainedModel]]] = {}
     """Our class for each of transformers' Auto classes."""
     kernels_by_config: ClassVar[bool] = True
-    """Whether `attn_implementation` chooses the attention kernel."""
+    """Whether the config's `attn_implementation` chooses the attention kernel."""
 
     def names(self) -> Sequence[str]:
         return list(self.catalogue)
@@ -99,9 +100,7 @@ class HuggingFaceFamily(Family):
             options["vocab_size"] = config.vocab_size
         return described.name, options
 
-    def example_inputs(
-        self, architecture: Architecture, batch: int = 2, tokens: int | None = None
-    ) -> dict[str, torch.Tensor]:
+    def example_inputs(self, architecture: Architecture, batch: int = 2, tokens: int | None = None) -> Inputs:
         config = cast(Any, self.config(architecture))
         return {"input_ids": torch.randint(config.vocab_size, (batch, self.length(config, tokens)))}
 
@@ -115,82 +114,37 @@ class HuggingFaceFamily(Family):
         return tokens
 
 
-class ArchitectureConfig(PreTrainedConfig):
-    """Config of a model of our own: the architecture says its layers, the fields say the rest."""
-
-    default: ClassVar[Architecture]
-
-    architecture: dict[str, Any] | None = None
-    """Plain form of an `Architecture`; the family's original by default."""
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        if self.architecture is None:
-            self.architecture = self.default.to_dict()
-        described = Architecture.from_dict(self.architecture)
-        # Where Hugging Face's own tools look for sizes; in a schedule of heads the first layer's stand in.
-        self.hidden_size, self.num_hidden_layers = described.stages[0].width, described.depth
-        self.num_attention_heads = described.stages[0].heads
-        super().__post_init__(**kwargs)
-
-    @property
-    def layers(self) -> tuple[Stage, ...]:
-        return Architecture.from_dict(cast(Any, self.architecture)).layers
-
-
-class OwnFamily(HuggingFaceFamily):
-    """A family whose modules are ours: `blocks` of `attn` and `mlp`."""
-
-    reserved = {
-        "architecture": "depth, heads",
-        "hidden_size": "width",
-        "num_hidden_layers": "depth",
-        "num_attention_heads": "heads",
-    }
-
-    def parts(self, model: nn.Module) -> list[Part]:
-        prefix, holder = (
-            ("", model) if hasattr(model, "blocks") else (f"{model.base_model_prefix}.", cast(Any, model).base_model)
-        )
-        return [
-            Part(path=f"{prefix}blocks.{layer}.attn", kind="self", layer=layer, attention=block.attn, mlp=block.mlp)
-            for layer, block in enumerate(cast(Any, holder).blocks)
-        ]
-
-    def shape(self, part: Part) -> Stage:
-        attention = cast(Any, part.attention)
-        first = next(module for module in cast(nn.Module, part.mlp).modules() if isinstance(module, nn.Linear))
-        return Stage(
-            width=attention.proj.out_features,
-            depth=1,
-            heads=attention.num_heads,
-            head_dim=attention.head_dim,
-            mlp_dim=first.out_features,
-        )
-
-    def projection(self, part: Part) -> str:
-        return f"{part.path}.proj"
+def upstream_has(name: str) -> bool:
+    """Whether transformers has a model type of that name."""
+    return name in CONFIG_MAPPING and not name.startswith("lean_")
 
 
 # Folders in Hugging Face's form
 
 
 def model_from_folder(folder: Path) -> PreTrainedModel:
-    config = AutoConfig.from_pretrained(folder)
-    return _auto_class(config).from_pretrained(folder, config=config)
+    """The folder's model with its weights. Code that a folder brings along is never run."""
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    return _auto_class(config).from_pretrained(folder, config=config, trust_remote_code=False)
 
 
 def empty_model_from_folder(folder: Path) -> PreTrainedModel:
     """The folder's model on the meta device: shapes without weights."""
-    config = AutoConfig.from_pretrained(folder)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     with torch.device("meta"):
-        return _auto_class(config).from_config(config)
+        return _auto_class(config).from_config(config, trust_remote_code=False)
 
 
 class _WithConfig:
-    """A model class of transformers' own, to be called as an Auto class is."""
+    """A model class of transformers' own, called as an Auto class is."""
 
     def __init__(self, model_class: type[PreTrainedModel]) -> None:
-        self.from_pretrained, self.from_config = model_class.from_pretrained, model_class._from_config
+        self.model_class = model_class
+        self.from_pretrained = model_class.from_pretrained
+
+    def from_config(self, config: PreTrainedConfig, trust_remote_code: bool) -> PreTrainedModel:
+        """The class is transformers' own: there is no remote code to trust."""
+        return self.model_class(config)
 
 
 def _auto_class(config: PreTrainedConfig) -> Any:
@@ -220,7 +174,7 @@ def check_fields(config: PreTrainedConfig, options: Mapping[str, Any]) -> None:
 
 def config_options(config: PreTrainedConfig, exclude: Sequence[str]) -> dict[str, Any]:
     """The fields of a config that differ from its class's defaults, as options of an architecture."""
-    default, shared = type(config)(), {item.name for item in dataclasses.fields(PreTrainedConfig)}  # type: ignore[arg-type]
+    default, shared = type(config)(), {item.name for item in dataclasses.fields(cast(Any, PreTrainedConfig))}
     names = [item.name for item in dataclasses.fields(cast(Any, config)) if item.name not in (*shared, *exclude)]
     names.append("num_labels")
     return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
@@ -254,10 +208,10 @@ def one_head(config: PreTrainedConfig) -> Iterator[None]:
 
 @torch.no_grad()
 def set_module(model: Any, parent: nn.Module, name: str, new: nn.Module) -> None:
-    """Put a new module in place, drawn as the model draws it, by itself and then as part of its parent.
+    """Put a new module in place and initialise it as the model does, by itself and then as part of its parent.
 
-    `PreTrainedModel.initialize_weights` would not do: for classes outside transformers it passes over modules that hold
-    no parameters of their own, and so over the scaling that GPT-2's attention applies to its projection.
+    `PreTrainedModel.initialize_weights` is not enough: for classes outside transformers it skips modules that hold no
+    parameters of their own, and with them the scaling that GPT-2's attention applies to its projection.
     """
     setattr(parent, name, new)
     model._init_weights(new)
@@ -270,71 +224,18 @@ def set_linear(model: Any, parent: nn.Module, name: str, in_features: int, out_f
         set_module(model, parent, name, nn.Linear(in_features, out_features, bias=old.bias is not None))
 
 
-# Attention of our own models
-
-
-def eager_attention_forward(
-    module: nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float,
-    dropout: float = 0.0,
-    **_: Any,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention spelt out: transformers' `eager` implementation for models of our own."""
-    scores = query @ key.transpose(-2, -1) * scaling
-    weights = (scores if attention_mask is None else scores + attention_mask).softmax(dim=-1, dtype=torch.float32)
-    weights = nn.functional.dropout(weights.to(value.dtype), p=dropout, training=module.training)
-    return (weights @ value).transpose(1, 2), weights
-
-
-class SelfAttention(nn.Module):
-    """Multi-head attention of any inner width, through whichever kernel the config's `attn_implementation` names."""
-
-    def __init__(
-        self,
-        config: PreTrainedConfig,
-        stage: Stage,
-        layer_idx: int,
-        *,
-        causal: bool,
-        bias: bool,
-        qkv_bias: bool = False,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.config, self.layer_idx, self.is_causal, self.dropout = config, layer_idx, causal, dropout
-        self.num_heads, self.head_dim = stage.heads, stage.head_dim
-        self.qkv = nn.Linear(stage.width, 3 * stage.inner_width, bias=qkv_bias)
-        self.proj = nn.Linear(stage.inner_width, stage.width, bias=bias)
-
-    def forward(self, x: torch.Tensor, attention_mask: torch.Tensor | None = None, cache: Any = None) -> torch.Tensor:
-        batch, tokens, _ = x.shape
-        qkv = self.qkv(x).view(batch, tokens, 3, self.num_heads, self.head_dim)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
-        if cache is not None:
-            key, value = cache.update(key, value, self.layer_idx)
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
-        heads, _ = attend(
-            self,
-            query,
-            key,
-            value,
-            attention_mask,
-            dropout=self.dropout if self.training else 0.0,
-            scaling=self.head_dim**-0.5,
-            is_causal=self.is_causal,
-        )
-        return self.proj(heads.reshape(batch, tokens, -1))
-
-
 @contextmanager
 def without_packing() -> Iterator[None]:
-    """Do not look for packed sequences in position ids: on the meta device there is nothing to look at."""
+    """Let transformers skip its search for packed sequences on the meta device, where position ids hold no values.
+
+    transformers has no argument for it. Models on other devices are searched as always, also while this is open.
+    """
     original = masking_utils.find_packed_sequence_indices
-    masking_utils.find_packed_sequence_indices = lambda position_ids: None
+
+    def search(position_ids: Tensor) -> Tensor | None:
+        return None if position_ids.device.type == "meta" else original(position_ids)
+
+    masking_utils.find_packed_sequence_indices = search
     try:
         yield
     finally:
@@ -342,15 +243,17 @@ def without_packing() -> Iterator[None]:
 
 
 def _eager(module: nn.Module) -> Callable[..., Any]:
-    """The explicit attention that a module's file, or its parent class's, brings along."""
+    """The explicit attention function in a module's own file, or in that of its parent class."""
     homes = [cast(Any, sys.modules.get(cls.__module__)) for cls in type(module).__mro__]
     return next(home.eager_attention_forward for home in homes if hasattr(home, "eager_attention_forward"))
 
 
 @contextmanager
-def attention_interface(see: Callable[[nn.Module, torch.Tensor], None]) -> Iterator[None]:
-    """Wrap transformers' attention functions so that each shows the heads it returns; all as before afterwards."""
-    before = dict(ALL_ATTENTION_FUNCTIONS._local_mapping)
+def attention_interface(
+    see: Callable[[nn.Module, Float[Tensor, "batch tokens heads head_dim"]], None],
+) -> Iterator[None]:
+    """Wrap transformers' attention functions so that each shows the heads it returns; afterwards all is as before."""
+    interface = ALL_ATTENTION_FUNCTIONS
 
     def showing(function: Callable[..., Any] | None) -> Callable[..., Any]:
         def attend(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -360,14 +263,22 @@ def attention_interface(see: Callable[[nn.Module, torch.Tensor], None]) -> Itera
 
         return attend
 
+    functions: dict[str, Any] = {"eager": None, **interface}  # each model brings its own eager attention
+    overridden = {}
+    for name, function in functions.items():
+        with suppress(KeyError):  # deleting removes an override of this instance only, and says whether there was one
+            del interface[name]
+            overridden[name] = function
     try:
-        for name in list(ALL_ATTENTION_FUNCTIONS):
-            ALL_ATTENTION_FUNCTIONS[name] = showing(ALL_ATTENTION_FUNCTIONS[name])
-        ALL_ATTENTION_FUNCTIONS["eager"] = showing(None)  # each model brings its own
+        for name, function in functions.items():
+            interface[name] = showing(function)
         yield
     finally:
-        ALL_ATTENTION_FUNCTIONS._local_mapping.clear()
-        ALL_ATTENTION_FUNCTIONS._local_mapping.update(before)
+        for name in functions:
+            with suppress(KeyError):
+                del interface[name]
+        for name, function in overridden.items():
+            interface[name] = function
 
 
 def check_tokens(config: Any, tokens: int) -> None:

@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.models.base import Part
+from leanformer.models.base import AttentionPart
 from leanformer.models.huggingface.base import HuggingFaceFamily, one_head, set_linear, single_stage
 
 
@@ -97,11 +97,11 @@ class Bert(HuggingFaceFamily):
         "add_cross_attention": "",
     }
 
-    def parts(self, model: nn.Module) -> list[Part]:
+    def parts(self, model: nn.Module) -> list[AttentionPart]:
         base = cast(Any, model).base_model
         prefix = "" if base is model else f"{model.base_model_prefix}."
         return [
-            Part(
+            AttentionPart(
                 path=f"{prefix}encoder.layer.{index}.attention",
                 kind="self",
                 layer=index,
@@ -111,11 +111,11 @@ class Bert(HuggingFaceFamily):
             for index, layer in enumerate(base.encoder.layer)
         ]
 
-    def mlp_modules(self, part: Part) -> list[nn.Module]:
+    def mlp_modules(self, part: AttentionPart) -> list[nn.Module]:
         layer = cast(Any, part.mlp)
         return [layer.intermediate, layer.output]
 
-    def shape(self, part: Part) -> Stage:
+    def shape(self, part: AttentionPart) -> Stage:
         attention, layer = cast(Any, part.attention), cast(Any, part.mlp)
         return Stage(
             width=attention.output.dense.out_features,
@@ -125,5 +125,5 @@ class Bert(HuggingFaceFamily):
             mlp_dim=layer.intermediate.dense.out_features,
         )
 
-    def projection(self, part: Part) -> str:
+    def projection(self, part: AttentionPart) -> str:
         return f"{part.path}.output.dense"

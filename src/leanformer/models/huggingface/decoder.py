@@ -1,8 +1,7 @@
-"""Any Hugging Face decoder whose config carries `head_dim`: Llama, Qwen3, Mistral, Gemma, … built of upstream's own
-classes.
+"""Any Hugging Face decoder whose config has `head_dim`: Llama, Qwen3, Mistral, Gemma, … built of upstream's classes.
 
-Layers are alike, since upstream's config has one number for each size. Grouped-query attention keeps its group size:
-`kv_groups` query heads share one head of keys and values.
+All layers are alike, since upstream's config has one number for each size. Grouped-query attention keeps its group
+size: `kv_groups` query heads share one head of keys and values.
 """
 
 from __future__ import annotations
@@ -17,12 +16,16 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.models.base import Part
+from leanformer.models.base import AttentionPart
 from leanformer.models.huggingface.base import HuggingFaceFamily, check_fields, config_options
 
 WELL_KNOWN = ("llama", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "helium", "glm", "arcee", "seed_oss")
 DERIVED = ("layer_types",)
-"""Config fields that upstream works out from the depth when they are left out."""
+"""Config fields that upstream derives from the depth when they are left out."""
+
+
+UNSUITABLE = (ValueError, KeyError, StrictDataclassError)
+"""What upstream raises for default configs, and for models of one layer, that it cannot build."""
 
 
 @functools.cache
@@ -47,22 +50,23 @@ class Decoder(HuggingFaceFamily):
         return list(WELL_KNOWN)
 
     def known(self, name: str) -> bool:
+        """Whether a model type's config has a decoder's sizes; no model is built to find out."""
         if name in WELL_KNOWN:
             return True
-        return name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and name in CONFIG_MAPPING and is_plain(name)
+        if name not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or name not in CONFIG_MAPPING:
+            return False
+        try:
+            return carries_head_dim(default_config(name))
+        except UNSUITABLE:
+            return False
 
     def read(self, name: str, **options: Any) -> Architecture:
         self.refuse(options)
+        if name not in WELL_KNOWN and (reason := why_not_plain(name)):
+            raise ValueError(f"{name} is known to transformers but cannot be redesigned: {reason}")
         config = default_config(name)
         check_fields(config, {key: value for key, value in options.items() if key != "kv_groups"})
-        stage = Stage(
-            width=config.hidden_size,
-            depth=config.num_hidden_layers,
-            heads=config.num_attention_heads,
-            head_dim=config.head_dim,
-            mlp_dim=config.intermediate_size,
-        )
-        return Architecture(family=self.key, name=name, stages=(stage,), options=options)
+        return Architecture(family=self.key, name=name, stages=(upstream_stage(config),), options=options)
 
     def config(self, architecture: Architecture) -> PreTrainedConfig:
         stage, options = architecture.stages[0], dict(architecture.options)
@@ -104,7 +108,7 @@ class Decoder(HuggingFaceFamily):
         return int(architecture.options.get("kv_groups", kv_groups(default_config(architecture.name))))
 
     def assemble(self, architecture: Architecture) -> nn.Module:
-        return AutoModelForCausalLM.from_config(self.config(architecture))
+        return AutoModelForCausalLM.from_config(self.config(architecture), trust_remote_code=False)
 
     def owns(self, model: nn.Module) -> bool:
         config = getattr(model, "config", None)
@@ -118,10 +122,10 @@ class Decoder(HuggingFaceFamily):
             options["kv_groups"] = groups
         return config.model_type, options
 
-    def parts(self, model: nn.Module) -> list[Part]:
+    def parts(self, model: nn.Module) -> list[AttentionPart]:
         prefix, layers = _layers(model)
         return [
-            Part(
+            AttentionPart(
                 path=f"{prefix}layers.{index}.self_attn",
                 kind="self",
                 layer=index,
@@ -131,7 +135,7 @@ class Decoder(HuggingFaceFamily):
             for index, layer in enumerate(layers)
         ]
 
-    def shape(self, part: Part) -> Stage:
+    def shape(self, part: AttentionPart) -> Stage:
         attention, mlp = cast(Any, part.attention), cast(Any, part.mlp)
         if not (hasattr(mlp, "down_proj") and hasattr(attention, "o_proj") and hasattr(attention, "head_dim")):
             raise ValueError(
@@ -145,24 +149,39 @@ class Decoder(HuggingFaceFamily):
             mlp_dim=mlp.down_proj.in_features,
         )
 
-    def projection(self, part: Part) -> str:
+    def projection(self, part: AttentionPart) -> str:
         return f"{part.path}.o_proj"
 
 
 @functools.cache
-def is_plain(model_type: str) -> bool:
-    """Whether a model type's layers are what its config's sizes say: no experts, no latent heads, nothing hybrid."""
+def why_not_plain(model_type: str) -> str:
+    """What keeps a model type's layers from being what its config's sizes say: experts, latent heads, hybrid layers.
+
+    One layer is built on the meta device to see it. Empty if the layers are plain.
+    """
     family = Decoder()
+    config = default_config(model_type)
+    asked = Architecture(family=family.key, name=model_type, stages=(upstream_stage(config),)).resized(depth=1)
     try:
-        if not carries_head_dim(default_config(model_type)):
-            return False
-        asked = family.read(model_type).with_depth(1)
-        return family.describe(family.build(asked, device="meta")).stages == asked.stages
-    except Exception:
-        return False
+        built = family.build(asked, device="meta")
+        found = family.describe(built).stages if family.owns(built) else ()
+    except UNSUITABLE as error:
+        return f"one layer of it cannot be built and read back ({' '.join(str(error).split())})"
+    return "" if found == asked.stages else "its layers are not those that its config's sizes describe"
+
+
+def upstream_stage(config: Any) -> Stage:
+    return Stage(
+        width=config.hidden_size,
+        depth=config.num_hidden_layers,
+        heads=config.num_attention_heads,
+        head_dim=config.head_dim,
+        mlp_dim=config.intermediate_size,
+    )
 
 
 def carries_head_dim(config: PreTrainedConfig) -> bool:
+    """Whether a config has one number for each size of a decoder."""
     wanted = (
         "head_dim",
         "num_attention_heads",
@@ -171,7 +190,10 @@ def carries_head_dim(config: PreTrainedConfig) -> bool:
         "hidden_size",
         "num_hidden_layers",
     )
-    return all(isinstance(getattr(config, field, None), int) for field in wanted)
+    try:
+        return all(isinstance(getattr(config, field, None), int) for field in wanted)
+    except RuntimeError:  # transformers raises it for a size that differs by layer
+        return False
 
 
 def kv_groups(config: Any) -> int:

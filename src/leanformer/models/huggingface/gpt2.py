@@ -20,7 +20,7 @@ from transformers import (
 from transformers.pytorch_utils import Conv1D
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.models.base import Part
+from leanformer.models.base import AttentionPart
 from leanformer.models.huggingface.base import HuggingFaceFamily, one_head, set_module, single_stage
 
 
@@ -111,15 +111,15 @@ class GPT2(HuggingFaceFamily):
         "add_cross_attention": "",
     }
 
-    def parts(self, model: nn.Module) -> list[Part]:
+    def parts(self, model: nn.Module) -> list[AttentionPart]:
         base = cast(Any, model).base_model
         prefix = "" if base is model else f"{model.base_model_prefix}."
         return [
-            Part(path=f"{prefix}h.{layer}.attn", kind="self", layer=layer, attention=block.attn, mlp=block.mlp)
+            AttentionPart(path=f"{prefix}h.{layer}.attn", kind="self", layer=layer, attention=block.attn, mlp=block.mlp)
             for layer, block in enumerate(base.h)
         ]
 
-    def shape(self, part: Part) -> Stage:
+    def shape(self, part: AttentionPart) -> Stage:
         attention, mlp = cast(Any, part.attention), cast(Any, part.mlp)
         return Stage(
             width=attention.c_proj.nf,
@@ -129,5 +129,5 @@ class GPT2(HuggingFaceFamily):
             mlp_dim=mlp.c_fc.nf,
         )
 
-    def projection(self, part: Part) -> str:
+    def projection(self, part: AttentionPart) -> str:
         return f"{part.path}.c_proj"

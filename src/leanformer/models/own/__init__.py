@@ -1,1 +1,3 @@
-"""models/own"""
+"""Families whose models are our own: one file per family, and what they share in `base`."""
+
+import leanformer.models.huggingface  # noqa: F401  see there: transformers is imported first

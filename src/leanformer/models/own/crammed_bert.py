@@ -1,7 +1,8 @@
-"""Crammed BERT (Geiping and Goldstein, 2023): no biases, pre-norm, gated GELU, scaled sinusoidal positions, tied
-decoder.
+"""Crammed BERT (Geiping and Goldstein, 2023).
 
-`mlp_dim` is the width of the gated projection as the paper prints it (3072); half of it comes out of the gate.
+No biases, pre-norm, gated GELU, scaled sinusoidal positions, decoder tied to the embedding.
+
+`mlp_dim` is the width of the gated projection as the paper prints it (3072); half of it leaves the gate.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from jaxtyping import Float, Int, Num, Shaped
+from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, PreTrainedModel
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.models.huggingface.base import ArchitectureConfig, OwnFamily, SelfAttention, check_tokens
+from leanformer.models.huggingface.base import check_tokens
+from leanformer.models.own.base import ArchitectureConfig, OwnFamily, SelfAttention
 
 ORIGINAL = Stage(width=768, depth=16, heads=12, head_dim=64, mlp_dim=3072)
 
@@ -48,7 +51,7 @@ class ScaledSinusoidal(nn.Module):
         self.width = width
         self.scale = nn.Parameter(torch.tensor([width**-0.5]))
 
-    def forward(self, tokens: int) -> torch.Tensor:
+    def forward(self, tokens: int) -> Float[Tensor, "{tokens} width"]:
         device = self.scale.device
         rate = torch.exp(torch.arange(0, self.width, 2, device=device) * (-math.log(10000.0) / self.width))
         angle = torch.arange(tokens, device=device)[:, None] * rate
@@ -61,7 +64,7 @@ class GatedMLP(nn.Module):
         self.dense_in = nn.Linear(stage.width, stage.mlp_dim, bias=False)
         self.dense_out = nn.Linear(stage.mlp_dim // 2, stage.width, bias=False)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch tokens width"]:
         value, gate = self.dense_in(x).chunk(2, dim=-1)
         return self.dense_out(value * F.gelu(gate))
 
@@ -75,7 +78,11 @@ class CrammedBertBlock(GradientCheckpointingLayer):
         self.mlp = GatedMLP(stage)
         self.dropout = nn.Dropout(config.hidden_dropout)
 
-    def forward(self, x: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens width"],
+        attention_mask: Shaped[Tensor, "#batch #heads tokens tokens"] | None,
+    ) -> Float[Tensor, "batch tokens width"]:
         x = x + self.dropout(self.attn(self.norm1(x), attention_mask))
         return x + self.dropout(self.mlp(self.norm2(x)))
 
@@ -96,7 +103,7 @@ class CrammedBertPreTrainedModel(PreTrainedModel):
 
 
 class CrammedBertModel(CrammedBertPreTrainedModel):
-    """Token embedding and encoder: the last hidden state, normalised."""
+    """Token embedding and encoder; returns the last hidden state, normalised."""
 
     def __init__(self, config: CrammedBertConfig) -> None:
         super().__init__(config)
@@ -116,7 +123,12 @@ class CrammedBertModel(CrammedBertPreTrainedModel):
     def set_input_embeddings(self, value: nn.Module) -> None:
         self.word_embeddings = cast(nn.Embedding, value)
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **_: Any) -> BaseModelOutput:
+    def forward(
+        self,
+        input_ids: Int[Tensor, "batch tokens"],
+        attention_mask: Shaped[Tensor, "batch tokens"] | None = None,
+        **_: Any,
+    ) -> BaseModelOutput:
         check_tokens(self.config, input_ids.shape[1])
         x = self.word_embeddings(input_ids)
         x = self.dropout(self.embedding_norm(x + self.positions(input_ids.shape[1]).to(x.dtype)))
@@ -143,19 +155,19 @@ class CrammedBertForMaskedLM(CrammedBertPreTrainedModel):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
+        input_ids: Int[Tensor, "batch tokens"],
+        attention_mask: Shaped[Tensor, "batch tokens"] | None = None,
+        labels: Int[Tensor, "batch tokens"] | None = None,
         **_: Any,
     ) -> MaskedLMOutput:
-        """Labels are -100 where no token was masked; with labels, only masked positions are predicted, in one row."""
+        """Labels are -100 where no token was masked. With labels, only masked positions are predicted, one per row."""
         hidden = self.encoder(input_ids, attention_mask).last_hidden_state
         if labels is None:
             return MaskedLMOutput(logits=self.decoder(hidden))
         masked = labels != -100
         logits = self.decoder(hidden[masked])
         loss = F.cross_entropy(logits.float(), labels[masked])
-        return MaskedLMOutput(loss=loss, logits=logits)  # type: ignore[arg-type]
+        return MaskedLMOutput(loss=cast(Any, loss), logits=logits)
 
 
 class CrammedBertForSequenceClassification(CrammedBertPreTrainedModel):
@@ -171,9 +183,9 @@ class CrammedBertForSequenceClassification(CrammedBertPreTrainedModel):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
+        input_ids: Int[Tensor, "batch tokens"],
+        attention_mask: Shaped[Tensor, "batch tokens"] | None = None,
+        labels: Num[Tensor, " batch"] | None = None,
         **_: Any,
     ) -> SequenceClassifierOutput:
         first = self.encoder(input_ids, attention_mask).last_hidden_state[:, 0]
@@ -186,7 +198,7 @@ class CrammedBertForSequenceClassification(CrammedBertPreTrainedModel):
                 if regression
                 else F.cross_entropy(logits.float(), labels)
             )
-        return SequenceClassifierOutput(loss=loss, logits=logits)  # type: ignore[arg-type]
+        return SequenceClassifierOutput(loss=cast(Any, loss), logits=logits)
 
 
 class CrammedBert(OwnFamily):

@@ -1,7 +1,7 @@
 """The Nyströmformer of the Long-Range Arena (Xiong et al., 2021): attention through landmarks, linear in the sequence.
 
-Width 64, heads of 32 whatever their number, pre-norm, learned positions, mean pooling. Everything that depends on the
-true length of a sequence is told that length: padding is never guessed from token ids, so a black pixel is a pixel.
+Width 64, heads of size 32 whatever their number, pre-norm, learned positions, mean pooling. The true length of each
+sequence is an input: padding is never guessed from token ids, so a black pixel is a pixel.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.models.huggingface.base import ArchitectureConfig, OwnFamily, check_tokens
+from leanformer.models.base import Inputs
+from leanformer.models.huggingface.base import check_tokens
+from leanformer.models.own.base import ArchitectureConfig, OwnFamily
 
 ORIGINAL = Stage(width=64, depth=2, heads=2, head_dim=32, mlp_dim=128)
 
@@ -42,15 +45,14 @@ class NystromformerConfig(ArchitectureConfig):
 
 
 def nystrom_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None = None,
+    query: Float[Tensor, "batch heads tokens head_dim"],
+    key: Float[Tensor, "batch heads tokens head_dim"],
+    value: Float[Tensor, "batch heads tokens head_dim"],
+    mask: Bool[Tensor, "batch tokens"] | None = None,
     landmarks: int = 64,
     iterations: int = 6,
-) -> torch.Tensor:
-    """Softmax attention of (batch, heads, tokens, head_dim) approximated through segment means; `mask` (batch, tokens)
-    is True on tokens.
+) -> Float[Tensor, "batch heads tokens head_dim"]:
+    """Softmax attention, approximated through segment means; `mask` is True on tokens.
 
     softmax(QKᵀ)V ≈ F · pinv(A) · B·V with F = softmax(QK̃ᵀ), A = softmax(Q̃K̃ᵀ), B = softmax(Q̃Kᵀ). F and B are applied
     by the fused kernel and never stored, and products associate from the right, so memory is linear in the tokens.
@@ -82,11 +84,11 @@ def _no_autocast(device: str) -> AbstractContextManager[Any]:
     return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
-def pseudo_inverse(matrix: torch.Tensor, iterations: int) -> torch.Tensor:
-    """Moore–Penrose inverse of row-stochastic matrices by the iteration of Razavi et al., each matrix with its own
-    starting scale.
+def pseudo_inverse(matrix: Float[Tensor, "*batch n n"], iterations: int) -> Float[Tensor, "*batch n n"]:
+    """Moore–Penrose inverse of row-stochastic matrices by the iteration of Razavi et al.
 
-    Upstream's default takes one scale for the whole batch, which lets the neighbours in a batch change a result.
+    Each matrix has its own starting scale. Upstream's default takes one scale for the whole batch, and so a result
+    depends on the other samples of its batch.
     """
     identity = torch.eye(matrix.shape[-1], device=matrix.device, dtype=matrix.dtype)
     inverse = matrix.transpose(-2, -1) / matrix.sum(dim=-2).amax(dim=-1)[..., None, None]
@@ -108,7 +110,9 @@ class NystromAttention(nn.Module):
             kernel, padding = (config.conv_kernel, 1), (config.conv_kernel // 2, 0)
             self.conv = nn.Conv2d(stage.heads, stage.heads, kernel, padding=padding, groups=stage.heads, bias=False)
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(
+        self, x: Float[Tensor, "batch tokens width"], mask: Bool[Tensor, "batch tokens"] | None = None
+    ) -> Float[Tensor, "batch tokens width"]:
         batch, tokens, _ = x.shape
         query, key, value = (
             self.qkv(x).view(batch, tokens, 3, self.num_heads, self.head_dim).permute(2, 0, 3, 1, 4).unbind(0)
@@ -130,7 +134,9 @@ class NystromformerBlock(GradientCheckpointingLayer):
         )
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    def forward(
+        self, x: Float[Tensor, "batch tokens width"], mask: Bool[Tensor, "batch tokens"] | None
+    ) -> Float[Tensor, "batch tokens width"]:
         x = x + self.dropout(self.attn(self.norm1(x), mask))
         return x + self.dropout(self.mlp(self.norm2(x)))
 
@@ -165,14 +171,16 @@ class NystromformerForSequenceClassification(PreTrainedModel):
         self.token_embedding = cast(nn.Embedding, value)
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Embeddings as the config says; PyTorch's own initialisation elsewhere, as upstream's benchmark code."""
+        """Embeddings by the config; elsewhere PyTorch's own initialisation, as in upstream's benchmark code."""
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=self.config.initializer_range)
         elif isinstance(module, (nn.Linear, nn.LayerNorm, nn.Conv2d)):
             module.reset_parameters()
 
-    def encode(self, input_ids: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-        """Mean over the true tokens of each sequence: (batch, width)."""
+    def encode(
+        self, input_ids: Int[Tensor, "batch tokens"], lengths: Int[Tensor, " batch"] | None = None
+    ) -> Float[Tensor, "batch width"]:
+        """Mean over the true tokens of each sequence."""
         tokens = input_ids.shape[1]
         check_tokens(self.config, tokens)
         positions = torch.arange(tokens, device=input_ids.device)
@@ -181,20 +189,18 @@ class NystromformerForSequenceClassification(PreTrainedModel):
         for block in self.blocks:
             x = block(x, mask)
         x = self.norm(x)
-        if mask is None:
+        if mask is None or lengths is None:
             return x.mean(dim=1)
-        return (x * mask[..., None]).sum(dim=1) / lengths[:, None]  # type: ignore[index]
+        return (x * mask[..., None]).sum(dim=1) / lengths[:, None]
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        lengths: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
+        input_ids: Int[Tensor, "batch *pair tokens"],
+        lengths: Int[Tensor, " batch *pair"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
         **_: Any,
     ) -> SequenceClassifierOutput:
-        """`input_ids` is (batch, tokens), with two towers (batch, 2, tokens); `lengths` counts the true tokens of each
-        sequence.
-        """
+        """`lengths` counts the true tokens of each sequence; with two towers `pair` is 2, else it is absent."""
         if self.config.two_towers:
             pooled = self.encode(input_ids.flatten(0, 1), None if lengths is None else lengths.flatten())
             a, b = pooled.unflatten(0, (-1, 2)).unbind(1)
@@ -203,7 +209,7 @@ class NystromformerForSequenceClassification(PreTrainedModel):
             pooled = self.encode(input_ids, lengths)
         logits = self.head(pooled)
         loss = None if labels is None else F.cross_entropy(logits.float(), labels)
-        return SequenceClassifierOutput(loss=loss, logits=logits)  # type: ignore[arg-type]
+        return SequenceClassifierOutput(loss=cast(Any, loss), logits=logits)
 
 
 class Nystromformer(OwnFamily):
@@ -226,14 +232,12 @@ class Nystromformer(OwnFamily):
     def check(self, architecture: Architecture) -> None:
         config = cast(Any, self.config(architecture))
         if config.conv_kernel is not None and config.conv_kernel % 2 == 0:
-            raise ValueError(f"conv_kernel must be odd, so that it is centred, got {config.conv_kernel}")
+            raise ValueError(f"conv_kernel must be odd, so that it has a centre, got {config.conv_kernel}")
         for field in ("landmarks", "pinv_iterations"):
             if getattr(config, field) < 1:
                 raise ValueError(f"{field} must be at least 1, got {getattr(config, field)}")
 
-    def example_inputs(
-        self, architecture: Architecture, batch: int = 2, tokens: int | None = None
-    ) -> dict[str, torch.Tensor]:
+    def example_inputs(self, architecture: Architecture, batch: int = 2, tokens: int | None = None) -> Inputs:
         config = cast(Any, self.config(architecture))
         tokens = self.length(config, tokens, usual=256)
         shape = (batch, 2, tokens) if config.two_towers else (batch, tokens)

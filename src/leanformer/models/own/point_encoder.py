@@ -1,8 +1,8 @@
 """The encoder of "Quality over Quantity in Attention Layers" (Amsel, Yehudai and Bruna, 2025), whose tokens are points.
 
-PyTorch's own post-norm encoder with two changes: m groups of heads, whose outputs are averaged, and points scaled to
-one length instead of a LayerNorm. A group's heads fill the width, so m is heads × head_dim / width; m = 1 with
-norm="layer" is the standard transformer, whose heads split the width.
+PyTorch's own post-norm encoder with two changes. There are m groups of heads, whose outputs are averaged, and points
+are scaled to one length instead of passing a LayerNorm. A group's heads fill the width, so m is
+heads × head_dim / width. m = 1 with norm="layer" is the standard transformer, whose heads split the width.
 """
 
 from __future__ import annotations
@@ -12,30 +12,33 @@ from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import TokenClassifierOutput
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.models.huggingface.base import ArchitectureConfig, OwnFamily, SelfAttention, check_tokens
+from leanformer.models.base import Inputs
+from leanformer.models.huggingface.base import check_tokens
+from leanformer.models.own.base import ArchitectureConfig, OwnFamily, SelfAttention
 
 ORIGINAL = Stage(width=64, depth=1, heads=1, head_dim=64, mlp_dim=2048)
 
 
-class PointsConfig(ArchitectureConfig):
+class PointEncoderConfig(ArchitectureConfig):
     model_type = "lean_points"
 
-    default = Architecture(family="points", name="farthest-point", stages=(ORIGINAL,))
+    default = Architecture(family="point-encoder", name="farthest-point", stages=(ORIGINAL,))
 
     point_dim: int | None = None
-    """Numbers of a point; the width by default, and less where positions are appended."""
+    """Coordinates of a point; the width by default, and less where positions are appended."""
     norm: Literal["unit", "layer"] = "unit"
     """Points scaled to one learned length, or LayerNorm."""
     positions: Literal["none", "add", "append"] = "none"
     """Learned positions, added to the points or appended to them."""
     max_position_embeddings: int = 16
-    """Points at most, where there are positions."""
+    """The most points, where there are positions."""
 
     @property
     def dim(self) -> int:
@@ -49,42 +52,42 @@ class UnitNorm(nn.Module):
         super().__init__()
         self.length = nn.Parameter(torch.ones(1))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Float[Tensor, "samples points width"]) -> Float[Tensor, "samples points width"]:
         return self.length * F.normalize(x, dim=-1)
 
 
-class PointsBlock(GradientCheckpointingLayer):
-    def __init__(self, config: PointsConfig, stage: Stage, layer_idx: int) -> None:
+class PointEncoderBlock(GradientCheckpointingLayer):
+    def __init__(self, config: PointEncoderConfig, stage: Stage, layer_idx: int) -> None:
         super().__init__()
         self.attn = SelfAttention(config, stage, layer_idx, causal=False, bias=False, qkv_bias=True)
         self.groups = max(1.0, stage.inner_width / stage.width)
-        self.bias = nn.Parameter(torch.zeros(stage.width))  # the mean of what would be one of each group
+        self.bias = nn.Parameter(torch.zeros(stage.width))  # one bias stands for the mean of one per group
         self.mlp = nn.Sequential(
             nn.Linear(stage.width, stage.mlp_dim), nn.ReLU(), nn.Linear(stage.mlp_dim, stage.width)
         )
         self.norm1, self.norm2 = (UnitNorm() if config.norm == "unit" else nn.LayerNorm(stage.width) for _ in range(2))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Float[Tensor, "samples points width"]) -> Float[Tensor, "samples points width"]:
         x = self.norm1(x + self.attn(x) / self.groups + self.bias)
         return self.norm2(x + self.mlp(x))
 
     def bounds(self) -> list[tuple[nn.Linear, float]]:
-        """Between which numbers the attention's weights are drawn: those of a group that fills the width."""
+        """The bound of the uniform initialisation of each projection: that of a group which fills the width."""
         width = self.attn.qkv.in_features
         return [(self.attn.qkv, math.sqrt(6 / (4 * width))), (self.attn.proj, 1 / math.sqrt(width))]
 
 
-class PointsModel(PreTrainedModel):
-    config_class = PointsConfig
+class PointEncoderModel(PreTrainedModel):
+    config_class = PointEncoderConfig
     base_model_prefix = ""
     main_input_name = "points"
     supports_gradient_checkpointing = True
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_attention_backend = True
-    _no_split_modules = ["PointsBlock"]
+    _no_split_modules = ["PointEncoderBlock"]
 
-    def __init__(self, config: PointsConfig) -> None:
+    def __init__(self, config: PointEncoderConfig) -> None:
         super().__init__(config)
         layers = config.layers
         self.point_dim = config.dim
@@ -92,17 +95,19 @@ class PointsModel(PreTrainedModel):
         if config.positions != "none":
             columns = layers[0].width - (config.dim if config.positions == "append" else 0)
             self.position = nn.Embedding(config.max_position_embeddings, columns)
-        self.blocks = nn.ModuleList(PointsBlock(config, stage, index) for index, stage in enumerate(layers))
+        self.blocks = nn.ModuleList(PointEncoderBlock(config, stage, index) for index, stage in enumerate(layers))
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        """As PyTorch's encoder layer draws, every group of heads and every layer for itself."""
-        attention = {linear: bound for block in self.blocks for linear, bound in cast(PointsBlock, block).bounds()}
+        """As PyTorch's encoder layer does it, for every group of heads and every layer separately."""
+        attention = {
+            linear: bound for block in self.blocks for linear, bound in cast(PointEncoderBlock, block).bounds()
+        }
         if isinstance(module, nn.Linear) and module in attention:
             nn.init.uniform_(module.weight, -attention[module], attention[module])
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-        elif isinstance(module, PointsBlock):
+        elif isinstance(module, PointEncoderBlock):
             nn.init.zeros_(module.bias)
         elif isinstance(module, (nn.Linear, nn.LayerNorm)):
             module.reset_parameters()
@@ -111,8 +116,8 @@ class PointsModel(PreTrainedModel):
         elif isinstance(module, nn.Embedding):
             nn.init.uniform_(module.weight, -1, 1)
 
-    def forward(self, points: torch.Tensor, **_: Any) -> TokenClassifierOutput:
-        """From points (samples, N, point_dim), as many points."""
+    def forward(self, points: Float[Tensor, "samples points point_dim"], **_: Any) -> TokenClassifierOutput:
+        """As many points as came in, in `logits`."""
         x = points
         if self.position is not None:
             check_tokens(self.config, points.shape[1])
@@ -123,11 +128,11 @@ class PointsModel(PreTrainedModel):
         return TokenClassifierOutput(logits=x[..., : self.point_dim])
 
 
-class Points(OwnFamily):
-    key = "points"
-    config_class = PointsConfig
-    model_class = base_class = PointsModel
-    auto_classes = {AutoModel: PointsModel}
+class PointEncoder(OwnFamily):
+    key = "point-encoder"
+    config_class = PointEncoderConfig
+    model_class = base_class = PointEncoderModel
+    auto_classes = {AutoModel: PointEncoderModel}
     catalogue = {"farthest-point": ((ORIGINAL,), {})}
 
     def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
@@ -135,16 +140,14 @@ class Points(OwnFamily):
         return described.name, dict(described.options)
 
     def check(self, architecture: Architecture) -> None:
-        config = cast(PointsConfig, self.config(architecture))
+        config = cast(PointEncoderConfig, self.config(architecture))
         width, appended = architecture.stages[0].width, config.positions == "append"
         if (width <= config.dim) if appended else (width != config.dim):
             wanted = f"more than point_dim {config.dim}" if appended else f"point_dim {config.dim}"
             raise ValueError(f'width must be {wanted} where positions="{config.positions}", got {width}')
 
-    def example_inputs(
-        self, architecture: Architecture, batch: int = 2, tokens: int | None = None
-    ) -> dict[str, torch.Tensor]:
-        config = cast(PointsConfig, self.config(architecture))
+    def example_inputs(self, architecture: Architecture, batch: int = 2, tokens: int | None = None) -> Inputs:
+        config = cast(PointEncoderConfig, self.config(architecture))
         tokens = 16 if tokens is None else tokens
         if tokens < 1:
             raise ValueError(f"tokens must be at least 1, got {tokens}")
@@ -154,16 +157,16 @@ class Points(OwnFamily):
 
 
 @torch.no_grad()
-def closed_form(dim: int, sharpness: float = 1e5, weight: float = 1e4) -> PointsModel:
+def closed_form(dim: int, sharpness: float = 1e5, weight: float = 1e4) -> PointEncoderModel:
     """The farthest-point task solved without training, for any number of points, by one head of full rank.
 
-    Scores −sharpness · ⟨x, y⟩ put all attention on the farthest point, whose `weight`-fold drowns the residual; the MLP
-    is silent, and the norms bring the sum back to length 1.
+    Scores −sharpness · ⟨x, y⟩ put all attention on the farthest point. Multiplied by `weight`, that point outweighs the
+    residual. The MLP adds zero, and the norms bring the sum back to length 1.
     """
     stage = Stage(width=dim, depth=1, heads=1, head_dim=dim, mlp_dim=1)
-    design = Architecture(family="points", name="farthest-point", stages=(stage,))
-    model = cast(PointsModel, Points().build(design))
-    block = cast(PointsBlock, model.blocks[0])
+    design = Architecture(family="point-encoder", name="farthest-point", stages=(stage,))
+    model = cast(PointEncoderModel, PointEncoder().build(design))
+    block = cast(PointEncoderBlock, model.blocks[0])
     identity = torch.eye(dim)
     block.attn.qkv.weight.copy_(torch.cat([-sharpness * math.sqrt(dim) * identity, identity, identity]))
     block.attn.proj.weight.copy_(weight * identity)

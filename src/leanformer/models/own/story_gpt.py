@@ -1,5 +1,6 @@
-"""The GPT-2 that the paper trains on TinyStories: untied, 64 positions, ReLU, attention 12 × 42 = 504 wide beside a
-width of 512.
+"""The GPT-2 that the paper trains on TinyStories.
+
+Embeddings are not tied, positions are 64, the MLP has ReLU, and attention is 12 × 42 = 504 wide at a width of 512.
 
 Layout and sizes follow the repository that the paper cites (PraveenRaja42/Tiny-Stories-GPT).
 """
@@ -9,22 +10,24 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
-from torch import nn
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, DynamicCache, GenerationMixin, PreTrainedModel
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.models.huggingface.base import ArchitectureConfig, OwnFamily, SelfAttention, check_tokens
+from leanformer.models.huggingface.base import check_tokens
+from leanformer.models.own.base import ArchitectureConfig, OwnFamily, SelfAttention
 
 ORIGINAL = Stage(width=512, depth=12, heads=12, head_dim=42, mlp_dim=2048)
 
 
-class StoriesConfig(ArchitectureConfig):
+class StoryGPTConfig(ArchitectureConfig):
     model_type = "lean_stories_gpt"
 
-    default = Architecture(family="stories", name="tinystories-gpt2", stages=(ORIGINAL,))
+    default = Architecture(family="story-gpt", name="tinystories-gpt2", stages=(ORIGINAL,))
 
     vocab_size: int = 50257
     max_position_embeddings: int = 64
@@ -37,8 +40,8 @@ class StoriesConfig(ArchitectureConfig):
     tie_word_embeddings: bool = False
 
 
-class StoriesBlock(GradientCheckpointingLayer):
-    def __init__(self, config: StoriesConfig, stage: Stage, layer_idx: int) -> None:
+class StoryGPTBlock(GradientCheckpointingLayer):
+    def __init__(self, config: StoryGPTConfig, stage: Stage, layer_idx: int) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(stage.width, eps=config.layer_norm_eps)
         self.attn = SelfAttention(config, stage, layer_idx, causal=True, bias=True, dropout=config.dropout)
@@ -48,26 +51,31 @@ class StoriesBlock(GradientCheckpointingLayer):
         )
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: torch.Tensor, attention_mask: torch.Tensor | None, cache: Any = None) -> torch.Tensor:
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens width"],
+        attention_mask: Shaped[Tensor, "#batch #heads tokens seen"] | None,
+        cache: Any = None,
+    ) -> Float[Tensor, "batch tokens width"]:
         x = x + self.dropout(self.attn(self.norm1(x), attention_mask, cache))
         return x + self.dropout(self.mlp(self.norm2(x)))
 
 
-class StoriesForCausalLM(PreTrainedModel, GenerationMixin):
-    config_class = StoriesConfig
+class StoryGPTForCausalLM(PreTrainedModel, GenerationMixin):
+    config_class = StoryGPTConfig
     base_model_prefix = ""
     supports_gradient_checkpointing = True
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_attention_backend = True
-    _no_split_modules = ["StoriesBlock"]
+    _no_split_modules = ["StoryGPTBlock"]
 
-    def __init__(self, config: StoriesConfig) -> None:
+    def __init__(self, config: StoryGPTConfig) -> None:
         super().__init__(config)
         layers = config.layers
         self.token_embedding = nn.Embedding(config.vocab_size, layers[0].width)
         self.position_embedding = nn.Embedding(config.max_position_embeddings, layers[0].width)
-        self.blocks = nn.ModuleList(StoriesBlock(config, stage, index) for index, stage in enumerate(layers))
+        self.blocks = nn.ModuleList(StoryGPTBlock(config, stage, index) for index, stage in enumerate(layers))
         self.norm = nn.LayerNorm(layers[0].width, eps=config.layer_norm_eps)
         self.lm_head = nn.Linear(layers[0].width, config.vocab_size)
         self.post_init()
@@ -80,9 +88,9 @@ class StoriesForCausalLM(PreTrainedModel, GenerationMixin):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
+        input_ids: Int[Tensor, "batch tokens"],
+        attention_mask: Shaped[Tensor, "batch seen"] | None = None,
+        labels: Int[Tensor, "batch tokens"] | None = None,
         past_key_values: Any = None,
         use_cache: bool | None = None,
         **_: Any,
@@ -101,12 +109,12 @@ class StoriesForCausalLM(PreTrainedModel, GenerationMixin):
             x = block(x, mask, past_key_values)
         logits = self.lm_head(self.norm(x))
         loss = None if labels is None else self.loss_function(logits, labels, vocab_size=self.config.vocab_size)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=past_key_values)  # type: ignore[arg-type]
+        return CausalLMOutputWithPast(loss=cast(Any, loss), logits=logits, past_key_values=past_key_values)
 
 
-class Stories(OwnFamily):
-    key = "stories"
-    config_class = StoriesConfig
-    model_class = base_class = StoriesForCausalLM
-    auto_classes = {AutoModelForCausalLM: StoriesForCausalLM}
+class StoryGPT(OwnFamily):
+    key = "story-gpt"
+    config_class = StoryGPTConfig
+    model_class = base_class = StoryGPTForCausalLM
+    auto_classes = {AutoModelForCausalLM: StoryGPTForCausalLM}
     catalogue = {"tinystories-gpt2": ((ORIGINAL,), {})}

@@ -1,1 +1,1 @@
-"""models/timm"""
+"""Families of timm models: one file per family, and what they share in `base`."""

@@ -1,8 +1,8 @@
 """What the families built on timm share: make timm's model, then give each layer its own heads, head_dim and MLP.
 
-timm's constructors take one number of heads that must divide the width. So the model is constructed as timm does it and
-its layers are then resized in place, each new Linear drawn by the model's own initialisation. Layers that already fit
-are left as timm made them: an unchanged architecture is timm's model to the last bit.
+timm's constructors take one number of heads, which must divide the width. So the model is constructed as timm does it,
+and its layers are then resized in place; each new Linear is initialised by the model's own rule. Layers that fit
+already are left as timm made them: an unchanged architecture is bit-identical to timm's model.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -20,11 +19,10 @@ from typing import Any, ClassVar, cast
 import timm
 import torch
 from timm.layers import Mlp
-from timm.models import register_model
-from torch import nn
+from torch import Tensor, nn
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.models.base import Attention, Family, Part
+from leanformer.models.base import Attention, AttentionPart, Family, Inputs
 
 PROJECTIONS = {"qkv": 3, "qk": 2, "kv": 2, "q": 1, "k": 1, "v": 1}
 """Names of timm's input projections, and how many of query, key and value each computes."""
@@ -39,9 +37,9 @@ class TimmFamily(Family):
     """timm's modules whose entry points belong to the family."""
     model_class: ClassVar[type[nn.Module]]
     not_resizable: ClassVar[tuple[str, ...]] = ()
-    """Patterns of names whose layers are of another make; `read` says of which."""
+    """Patterns of names that are built of other layers; `read` says of which."""
     own_options: ClassVar[tuple[str, ...]] = ()
-    """Options of ours that timm does not know."""
+    """Our own options, which timm does not know."""
 
     @abstractmethod
     def arguments(self, architecture: Architecture) -> dict[str, Any]:
@@ -55,8 +53,8 @@ class TimmFamily(Family):
         set_heads(attention, heads, head_dim, initialise)
 
     def initialise(self, model: nn.Module, name: str, module: nn.Module) -> None:
-        """Draw one new module's weights as the model itself would; most of timm's models treat every Linear alike."""
-        model._init_weights(module)  # type: ignore[operator]
+        """Initialise one new module as the model itself would; most of timm's models treat every Linear alike."""
+        cast(Any, model)._init_weights(module)
 
     def timm_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in options.items() if key not in self.own_options}
@@ -84,7 +82,7 @@ class TimmFamily(Family):
         elif "architecture" in settings:
             name, options = settings["architecture"], {}
         else:
-            raise ValueError(f"this {type(model).__name__} was not made by a name: timm.create_model gives it one")
+            raise ValueError(f"this {type(model).__name__} has no model name: make it with timm.create_model")
         for option, usual in (("num_classes", 1000), ("in_chans", 3)):  # a head may have been replaced since
             if (value := getattr(model, option, usual)) != options.get(option, settings.get(option, usual)):
                 options[option] = value
@@ -104,7 +102,7 @@ class TimmFamily(Family):
                 self.set_heads(part.attention, heads, stage.width // heads, initialise)
             if part.mlp is not None and part.kind != "inner":
                 set_mlp(part.mlp, stage.mlp_dim, initialise)
-        model.architecture = architecture  # type: ignore[assignment]
+        cast(Any, model).architecture = architecture
         return model
 
     def _initialise(self, model: nn.Module, path: str, name: str, module: nn.Module) -> None:
@@ -120,19 +118,19 @@ class TimmFamily(Family):
         if attention == "explicit":
             for module in model.modules():
                 if hasattr(module, "fused_attn"):
-                    module.fused_attn = False  # type: ignore[assignment]
+                    cast(Any, module).fused_attn = False
         cast(Any, model).set_grad_checkpointing(checkpointing)
         return contextlib.nullcontext()
 
     def class_heads(self, architecture: Architecture) -> int:
         """Heads of the class attention: they split the width and do not follow the stages."""
         default = next(part for part in upstream_parts(self, architecture.name) if part.kind == "class")
-        heads = int(architecture.options.get("class_heads", default.attention.num_heads))  # type: ignore[arg-type]
+        heads = int(architecture.options.get("class_heads", cast(Any, default.attention).num_heads))
         if heads < 1:
             raise ValueError(f"class_heads must be at least 1, got {heads}")
         return heads
 
-    def shape(self, part: Part) -> Stage:
+    def shape(self, part: AttentionPart) -> Stage:
         attention, heads = part.attention, cast(int, part.attention.num_heads)
         projection = cast(nn.Linear, attention.proj)
         mlp_dim = cast(Mlp, part.mlp).fc1.out_features if part.mlp is not None else 1
@@ -144,17 +142,15 @@ class TimmFamily(Family):
             mlp_dim=mlp_dim,
         )
 
-    def projection(self, part: Part) -> str:
+    def projection(self, part: AttentionPart) -> str:
         return f"{part.path}.proj"
 
-    def example_inputs(
-        self, architecture: Architecture, batch: int = 2, tokens: int | None = None
-    ) -> dict[str, torch.Tensor]:
+    def example_inputs(self, architecture: Architecture, batch: int = 2, tokens: int | None = None) -> Inputs:
         if tokens is not None:
             raise ValueError(f"tokens={tokens}: {architecture.name} takes images, whose size is the option img_size")
         size = architecture.options.get("img_size")
         if size is None:
-            size = timm.get_pretrained_cfg_value(architecture.name, "input_size")[-1]  # type: ignore[index]
+            size = cast(Any, timm.get_pretrained_cfg_value(architecture.name, "input_size"))[-1]
         height, width = size if isinstance(size, list) else (size, size)
         return {"x": torch.randn(batch, architecture.options.get("in_chans", 3), height, width)}
 
@@ -163,6 +159,7 @@ class TimmFamily(Family):
 
 
 def upstream_has(name: str) -> bool:
+    """Whether timm itself has a model of that name."""
     return timm.is_model(name) and not name.startswith("lean_")
 
 
@@ -182,16 +179,8 @@ def upstream(name: str, **options: Any) -> nn.Module:
 
 
 @functools.lru_cache(maxsize=64)
-def upstream_parts(family: TimmFamily, name: str) -> list[Part]:
+def upstream_parts(family: TimmFamily, name: str) -> list[AttentionPart]:
     return family.parts(upstream(name))
-
-
-def register_entry_point(name: str, entry_point: Callable[..., nn.Module], module: str) -> None:
-    """Let `timm.create_model` know a model of ours; timm looks its function up by name in the module."""
-    entry_point.__name__ = entry_point.__qualname__ = name
-    setattr(sys.modules[module], name, entry_point)
-    if not timm.is_model(name):
-        register_model(entry_point)
 
 
 # Resizing in place
@@ -226,7 +215,7 @@ def set_linear(
     in_features: int | None = None,
     out_features: int | None = None,
 ) -> None:
-    """Replace a Linear of another shape by a new one, drawn by `initialise`; leave one that fits."""
+    """Replace a Linear of another shape by a new one, which `initialise` fills; leave one that fits."""
     old = cast(nn.Linear, getattr(parent, name))
     shape = (in_features or old.in_features, out_features or old.out_features)
     if shape == (old.in_features, old.out_features):
@@ -236,7 +225,7 @@ def set_linear(
     setattr(parent, name, new)
 
 
-def placement(tensor: torch.Tensor) -> dict[str, Any]:
+def placement(tensor: Tensor) -> dict[str, Any]:
     return {"device": tensor.device, "dtype": tensor.dtype}
 
 
@@ -244,7 +233,7 @@ def placement(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def construction_heads(stage: Stage) -> int:
-    """Heads that timm's constructor accepts; the real ones are set after it."""
+    """Heads that timm's constructor accepts; the real ones are set afterwards."""
     return stage.heads if stage.width % stage.heads == 0 else 1
 
 

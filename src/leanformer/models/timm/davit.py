@@ -4,13 +4,13 @@ MLP.
 
 from typing import Any, cast
 
-import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from timm.models.davit import ChannelAttention, DaVit, SpatialBlock, WindowAttention
-from torch import nn
+from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
-from leanformer.models.base import Part
+from leanformer.models.base import AttentionPart, Kind
 from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio
 
 
@@ -19,7 +19,7 @@ class DecoupledWindow(WindowAttention):
 
     head_dim: int
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch tokens width"]:
         windows, tokens, _ = x.shape
         q, k, v = (
             self.qkv(x).reshape(windows, tokens, 3, self.num_heads, self.head_dim).permute(2, 0, 3, 1, 4).unbind(0)
@@ -36,7 +36,7 @@ class DecoupledChannel(ChannelAttention):
 
     head_dim: int
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch tokens width"]:
         batch, tokens, _ = x.shape
         q, k, v = self.qkv(x).reshape(batch, tokens, 3, self.num_heads, self.head_dim).permute(2, 0, 3, 1, 4).unbind(0)
         weights = ((k * self.scale).transpose(-1, -2) @ v).softmax(dim=-1)
@@ -59,8 +59,8 @@ class DaViT(TimmFamily):
     not_resizable = ("*_fl",)
     reserved = {"depths": "depth", "num_heads": "heads", "embed_dims": "width", "mlp_ratio": "mlp_dim"}
 
-    def parts(self, model: nn.Module) -> list[Part]:
-        found: list[Part] = []
+    def parts(self, model: nn.Module) -> list[AttentionPart]:
+        found: list[AttentionPart] = []
         layer = 0
         for stage, blocks in enumerate(cast(DaVit, model).stages):
             for i, pair in enumerate(blocks.blocks):
@@ -69,9 +69,11 @@ class DaViT(TimmFamily):
                         raise ValueError(
                             f"name: this DaViT attends by {type(block.attn).__name__}, which cannot be resized"
                         )
-                    kind = "window" if isinstance(block, SpatialBlock) else "channel"
+                    kind: Kind = "window" if isinstance(block, SpatialBlock) else "channel"
                     path = f"stages.{stage}.blocks.{i}.{name}.attn"
-                    part = Part(path=path, kind=kind, stage=stage, layer=layer, attention=block.attn, mlp=block.mlp)  # type: ignore[arg-type]
+                    part = AttentionPart(
+                        path=path, kind=kind, stage=stage, layer=layer, attention=block.attn, mlp=block.mlp
+                    )
                     found.append(part)
                 layer += 1
         return found

@@ -1,25 +1,27 @@
-"""TNT: timm's `TNT`. Each layer has an inner transformer over pixels, which stays, and an outer one over patches."""
+"""TNT: timm's `TNT`. Each layer has an inner transformer over pixels, which stays as it is, and an outer one
+over patches.
+"""
 
 from typing import Any, cast
 
-import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from timm.layers import use_fused_attn
 from timm.models.tnt import TNT as TimmTNT
 from timm.models.tnt import Attention
-from torch import nn
+from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
-from leanformer.models.base import Part
+from leanformer.models.base import AttentionPart
 from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio
 
 
 class FusedAttention(Attention):
-    """TNT's attention through PyTorch's fused kernel, as timm's other models use it; upstream spells it out."""
+    """TNT's attention through PyTorch's fused kernel, as in timm's other models; upstream computes it explicitly."""
 
     fused_attn: bool
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch tokens width"]:
         if not self.fused_attn:
             return super().forward(x)
         batch, tokens, _ = x.shape
@@ -37,13 +39,17 @@ class TNT(TimmFamily):
     model_class = TimmTNT
     reserved = {"depth": "depth", "num_heads_outer": "heads", "embed_dim": "width", "mlp_ratio": "mlp_dim"}
 
-    def parts(self, model: nn.Module) -> list[Part]:
+    def parts(self, model: nn.Module) -> list[AttentionPart]:
         found = []
         for layer, block in enumerate(cast(TimmTNT, model).blocks):
             path = f"blocks.{layer}"
             found += [
-                Part(path=f"{path}.attn_in", kind="inner", layer=layer, attention=block.attn_in, mlp=block.mlp_in),
-                Part(path=f"{path}.attn_out", kind="self", layer=layer, attention=block.attn_out, mlp=block.mlp),
+                AttentionPart(
+                    path=f"{path}.attn_in", kind="inner", layer=layer, attention=block.attn_in, mlp=block.mlp_in
+                ),
+                AttentionPart(
+                    path=f"{path}.attn_out", kind="self", layer=layer, attention=block.attn_out, mlp=block.mlp
+                ),
             ]
         return found
 

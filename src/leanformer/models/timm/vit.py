@@ -10,7 +10,7 @@ from timm.models.vision_transformer import Block, VisionTransformer, get_init_we
 from torch import nn
 
 from leanformer.architecture import Architecture
-from leanformer.models.base import Part
+from leanformer.models.base import AttentionPart
 from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio
 
 
@@ -30,7 +30,7 @@ class ViT(TimmFamily):
     )
     reserved = {"depth": "depth", "num_heads": "heads", "embed_dim": "width", "mlp_ratio": "mlp_dim"}
 
-    def parts(self, model: nn.Module) -> list[Part]:
+    def parts(self, model: nn.Module) -> list[AttentionPart]:
         vit = cast(VisionTransformer, model)
         if vit.attn_pool is not None:
             raise ValueError("name: this ViT pools by attention; only those that pool by token or mean can be resized")
@@ -38,7 +38,9 @@ class ViT(TimmFamily):
         for layer, block in enumerate(vit.blocks):
             self._check_block(block)
             found.append(
-                Part(path=f"blocks.{layer}.attn", kind="self", layer=layer, attention=block.attn, mlp=block.mlp)
+                AttentionPart(
+                    path=f"blocks.{layer}.attn", kind="self", layer=layer, attention=block.attn, mlp=block.mlp
+                )
             )
         return found
 

@@ -1,16 +1,18 @@
-"""VOLO: timm's `VOLO`. A stage of outlook attention, three of self-attention, then class attention, which stays."""
+"""VOLO: timm's `VOLO`. A stage of outlook attention, three of self-attention, then class attention, which
+stays as it is.
+"""
 
 import math
 from typing import Any, cast
 
-import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from timm.models.volo import VOLO as TimmVOLO
 from timm.models.volo import Attention, OutlookAttention
-from torch import nn
+from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
-from leanformer.models.base import Part
+from leanformer.models.base import AttentionPart, Kind
 from leanformer.models.timm.base import Initialise, TimmFamily, construction_heads, mlp_ratio, set_linear, upstream
 
 
@@ -19,7 +21,7 @@ class DecoupledOutlook(OutlookAttention):
 
     head_dim: int
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Float[Tensor, "batch height width dim"]) -> Float[Tensor, "batch height width dim"]:
         batch, height, width, _ = x.shape
         rows, columns = math.ceil(height / self.stride), math.ceil(width / self.stride)
         window, inner_width = self.kernel_size**2, self.num_heads * self.head_dim
@@ -40,7 +42,7 @@ class DecoupledAttention(Attention):
 
     head_dim: int
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Float[Tensor, "batch height width dim"]) -> Float[Tensor, "batch height width dim"]:
         batch, height, width, _ = x.shape
         qkv = self.qkv(x).reshape(batch, height * width, 3, self.num_heads, self.head_dim)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
@@ -63,20 +65,24 @@ class VOLO(TimmFamily):
     reserved = {"layers": "depth", "num_heads": "heads", "embed_dims": "width", "mlp_ratio": "mlp_dim"}
     own_options = ("class_heads",)
 
-    def parts(self, model: nn.Module) -> list[Part]:
+    def parts(self, model: nn.Module) -> list[AttentionPart]:
         volo = cast(TimmVOLO, model)
-        found: list[Part] = []
+        found: list[AttentionPart] = []
         stages = [(index, blocks) for index, blocks in enumerate(volo.network) if isinstance(blocks, nn.Sequential)]
         for stage, (index, blocks) in enumerate(stages):
             for i, block in enumerate(blocks):
-                kind = "outlook" if isinstance(block.attn, OutlookAttention) else "self"
+                kind: Kind = "outlook" if isinstance(block.attn, OutlookAttention) else "self"
                 path = f"network.{index}.{i}.attn"
                 found.append(
-                    Part(path=path, kind=kind, stage=stage, layer=len(found), attention=block.attn, mlp=block.mlp)  # type: ignore[arg-type]
+                    AttentionPart(
+                        path=path, kind=kind, stage=stage, layer=len(found), attention=block.attn, mlp=block.mlp
+                    )
                 )
         depth = len(found)
         return found + [
-            Part(path=f"post_network.{i}.attn", kind="class", layer=depth + i, attention=block.attn, mlp=block.mlp)
+            AttentionPart(
+                path=f"post_network.{i}.attn", kind="class", layer=depth + i, attention=block.attn, mlp=block.mlp
+            )
             for i, block in enumerate(volo.post_network or [])
         ]
 

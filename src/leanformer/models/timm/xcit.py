@@ -4,11 +4,12 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from timm.models.xcit import XCA, Xcit
-from torch import nn
+from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
-from leanformer.models.base import Part
+from leanformer.models.base import AttentionPart
 from leanformer.models.timm.base import Initialise, TimmFamily, construction_heads, mlp_ratio, placement
 
 
@@ -17,7 +18,7 @@ class DecoupledXCA(XCA):
 
     head_dim: int
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch tokens width"]:
         batch, tokens, _ = x.shape
         q, k, v = self.qkv(x).reshape(batch, tokens, 3, self.num_heads, self.head_dim).permute(2, 0, 3, 4, 1).unbind(0)
         q, k = F.normalize(q, dim=-1) * self.temperature, F.normalize(k, dim=-1)
@@ -36,14 +37,16 @@ class XCiT(TimmFamily):
     reserved = {"depth": "depth", "num_heads": "heads", "embed_dim": "width", "mlp_ratio": "mlp_dim"}
     own_options = ("class_heads",)
 
-    def parts(self, model: nn.Module) -> list[Part]:
+    def parts(self, model: nn.Module) -> list[AttentionPart]:
         xcit = cast(Xcit, model)
         found = [
-            Part(path=f"blocks.{layer}.attn", kind="cross-covariance", layer=layer, attention=block.attn, mlp=block.mlp)
+            AttentionPart(
+                path=f"blocks.{layer}.attn", kind="cross-covariance", layer=layer, attention=block.attn, mlp=block.mlp
+            )
             for layer, block in enumerate(xcit.blocks)
         ]
         return found + [
-            Part(
+            AttentionPart(
                 path=f"cls_attn_blocks.{i}.attn",
                 kind="class",
                 layer=len(found) + i,

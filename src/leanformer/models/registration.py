@@ -1,0 +1,182 @@
+"""Make our models known to timm and transformers, in whatever order the libraries are imported.
+
+`arrange`, which `import leanformer` calls, imports neither library:
+
+- one that is imported already gets our models at once;
+- for one that is not, a finder waits at the head of `sys.meta_path`. It lets the import take place as usual and adds
+  our models right after it. Then it lets go of that library, and it leaves `sys.meta_path` when none is left.
+
+The same finder lets torchvision import where its compiled operators do not fit this build of torch (see
+`leanformer.models.torchvision`), for timm and transformers import it. `register` does all of it now.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from torch import nn
+
+SAVED = "lean_saved"
+"""The entry point in timm's registry that reads a folder written by `save_pretrained`."""
+
+
+def arrange() -> None:
+    """Register with timm and transformers as soon as each of them is imported; calling it again changes nothing."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        waiting = {library: execute for library, (execute, _) in _LIBRARIES.items() if library not in sys.modules}
+        if waiting:
+            sys.meta_path.insert(0, _Finder(waiting))
+    for library, (_, act) in _LIBRARIES.items():
+        if library in sys.modules:
+            act()
+
+
+def register() -> None:
+    """Import timm and transformers, and register every family's models with them now."""
+    from leanformer.models import registry
+
+    with_timm()
+    registry.register()
+
+
+# timm: its registry gets functions, which import a family when they are called
+
+
+def with_timm() -> None:
+    """Add the paper's lean image models to timm's registry, and the entry point that reads saved folders."""
+    import timm
+
+    from leanformer.models.published import LEAN_MODELS
+
+    names = [name for name, row in LEAN_MODELS.items() if row.vision]
+    for name, entry_point in {**{name: _entry_point(name) for name in names}, SAVED: _saved}.items():
+        if not timm.is_model(name):
+            entry_point.__name__ = entry_point.__qualname__ = name
+            setattr(sys.modules[__name__], name, entry_point)  # timm looks the function up by its name
+            timm.models.register_model(entry_point)
+
+
+def _entry_point(name: str) -> Callable[..., nn.Module]:
+    def entry_point(pretrained: bool = False, **options: Any) -> nn.Module:
+        from leanformer.models.names import create
+
+        if pretrained:
+            raise ValueError(f"there are no pretrained weights of {name}: train it, then use lf.load_weights")
+        if options.pop("features_only", False):
+            raise ValueError(f"{name} has no features_only form; forward_intermediates gives intermediate layers")
+        return create(name, **_without_timm_settings(options))
+
+    return entry_point
+
+
+def _saved(pretrained: bool = False, description: dict[str, Any] | None = None, **options: Any) -> nn.Module:
+    """A model from a folder that `save_pretrained` wrote."""
+    from leanformer.architecture import Architecture
+    from leanformer.models.registry import build
+    from leanformer.models.weights import load_weights
+
+    if description is None:
+        raise ValueError(f"{SAVED} reads a folder: timm.create_model('local-dir:FOLDER', pretrained=True)")
+    model = build(Architecture.from_dict(description).with_options(**_without_timm_settings(options)))
+    if pretrained:
+        load_weights(model, options["pretrained_cfg"]["file"])
+    return model
+
+
+def _without_timm_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in options.items()
+        if key not in ("pretrained_cfg", "pretrained_cfg_overlay", "cache_dir")
+    }
+
+
+# transformers: its Auto classes get classes, so our modules must be imported
+
+
+def with_transformers() -> None:
+    """Add our language models to the Auto classes of transformers."""
+    from leanformer.models.registry import family
+
+    for key in ("crammed-bert", "story-gpt", "nystromformer", "gpt2", "bert", "point-encoder"):
+        family(key).register()
+
+
+# The finder
+
+
+Execute = Callable[[Loader, ModuleType], None]
+"""Runs a module's code, and what is to be done with it."""
+
+
+def _then(act: Callable[[], None]) -> Execute:
+    def execute(loader: Loader, module: ModuleType) -> None:
+        loader.exec_module(module)
+        act()
+
+    return execute
+
+
+def _torchvision(loader: Loader, module: ModuleType) -> None:
+    from leanformer.models.torchvision import execute
+
+    execute(loader, module)
+
+
+_LIBRARIES: Mapping[str, tuple[Execute, Callable[[], None]]] = {
+    "torchvision": (_torchvision, lambda: None),  # one that is imported already is in order
+    "timm": (_then(with_timm), with_timm),
+    "transformers": (_then(with_transformers), with_transformers),
+}
+"""By library: how to import it, and what to do where it is imported already."""
+
+
+class _Finder(MetaPathFinder):
+    """Finds the libraries as the other finders do, and has them executed by `_LIBRARIES`."""
+
+    def __init__(self, waiting: Mapping[str, Execute]) -> None:
+        self.waiting = dict(waiting)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self.waiting:
+            return None
+        others = [finder for finder in sys.meta_path if finder is not self]
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((spec for spec in specs if spec is not None), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = cast(Loader, _Watched(spec.loader, self))
+        return spec
+
+    def done(self, library: str) -> None:
+        self.waiting.pop(library, None)
+        if not self.waiting and self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+
+class _Watched:
+    """A library's own loader, but for the execution of the module; the module never sees it."""
+
+    def __init__(self, loader: Loader, finder: _Finder) -> None:
+        self._loader, self._finder = loader, finder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        execute = self._finder.waiting.get(module.__name__)
+        if execute is None:  # done since the module was looked for
+            return self._loader.exec_module(module)
+        execute(self._loader, module)
+        self._finder.done(module.__name__)
+        return None

@@ -1,0 +1,129 @@
+"""Registration with timm and transformers, in fresh processes: whatever is imported first, and however they start."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from leanformer.models.registration import _Finder
+from support.command import COMMAND
+
+ANY_TORCHVISION = """
+try:
+    import torchvision
+except RuntimeError:  # the registry's torchvision beside another build of torch; leanformer has a cure, others have not
+    import sys, torch
+    for name in [name for name in sys.modules if name.startswith("torchvision")]:
+        del sys.modules[name]
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+"""
+TIMM = "assert timm.is_model('lean_vit_base_patch16_224') and timm.is_model('lean_saved')"
+AUTO = """
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
+for name in ("lean_gpt2", "lean_bert", "lean_crammed_bert", "lean_stories_gpt", "lean_nystromformer", "lean_points"):
+    assert AutoConfig.for_model(name).model_type == name
+assert type(AutoConfig.for_model("lean_stories_gpt")) in AutoModelForCausalLM._model_mapping
+"""
+GONE = "import sys; assert not [f for f in sys.meta_path if type(f).__module__.startswith('leanformer')]"
+WAITING = "import sys; assert [f for f in sys.meta_path if type(f).__module__.startswith('leanformer')]"
+
+
+def python(code: str, *arguments: str, folder: Path | None = None) -> str:
+    ran = subprocess.run(
+        [sys.executable, *(arguments or ("-c", code))], capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("import leanformer", WAITING, "import timm", TIMM, "import transformers", AUTO, GONE),
+        ("import leanformer", "import transformers", AUTO, "import timm", TIMM, GONE),
+        ("import leanformer", "from transformers import AutoConfig", AUTO),
+        ("import leanformer", "from timm.layers import Mlp", "import timm", TIMM),
+        ("import leanformer", "from transformers.models.bert.modeling_bert import BertModel", AUTO),
+        (ANY_TORCHVISION, "import timm", "import leanformer", TIMM),
+        (ANY_TORCHVISION, "import transformers", "import leanformer", AUTO),
+        (ANY_TORCHVISION, "from transformers import AutoModel", "import timm", "import leanformer", TIMM, AUTO, GONE),
+        ("import leanformer.models.own.point_encoder", AUTO),
+        ("import leanformer.models.huggingface.gpt2", AUTO),
+        ("import leanformer.models.timm.vit, timm", TIMM),
+        ("import leanformer as lf", "lf.register()", "import timm", TIMM, AUTO, GONE, "lf.register()"),
+        ("import leanformer as lf", "lf.create('gpt2', device='meta')", AUTO),
+        ("import leanformer as lf", "lf.create('vit_tiny_patch16_224', device='meta')", "import timm", TIMM),
+    ],
+    ids=lambda order: "; ".join(line for line in order if "\n" not in line and "assert" not in line),
+)
+def test_any_import_order(order: tuple[str, ...]) -> None:
+    python("\n".join(order))
+
+
+def test_a_package_that_is_run_as_a_module(tmp_path: Path) -> None:
+    (tmp_path / "mypkg").mkdir()
+    (tmp_path / "mypkg" / "__init__.py").write_text("import leanformer")
+    (tmp_path / "mypkg" / "__main__.py").write_text(f"import timm\n{TIMM}\n{AUTO}\nprint('registered')")
+    assert python("", "-m", "mypkg", folder=tmp_path) == "registered\n"
+
+
+def test_how_the_process_was_started_does_not_matter() -> None:
+    for name in ("leanformer", "-m", "train.py"):
+        python(f"import sys; sys.argv = [{name!r}]; import leanformer, timm; {TIMM}")
+
+
+def test_importing_is_quick_and_imports_no_library() -> None:
+    heavy = "('torch', 'torchvision', 'timm', 'transformers', 'numpy')"
+    code = f"import leanformer, leanformer.models.published, sys; print([n for n in {heavy} if n in sys.modules])"
+    start = time.perf_counter()
+    assert python(code) == "[]\n"
+    assert time.perf_counter() - start < 3, "a second, and what a busy machine adds"
+
+
+def test_the_command_imports_no_library_for_its_help() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-X", "importtime", COMMAND, "--help"], capture_output=True, text=True, check=True
+    )
+    assert not [line for line in ran.stderr.splitlines() if line.endswith((" torch", " timm", " transformers"))]
+
+
+def test_asking_whether_a_library_is_installed_uses_nothing_up() -> None:
+    """transformers asks so for timm and torchvision, long before anybody imports them."""
+    ask = "import importlib.util; assert importlib.util.find_spec('timm').origin.endswith('__init__.py')"
+    python(f"import leanformer\n{ask}\n{ask}\nimport timm\n{TIMM}")
+
+
+def test_modules_keep_their_own_loader() -> None:
+    code = """
+import leanformer, timm, importlib.resources, inspect
+assert type(timm.__loader__).__name__ == type(timm.__spec__.loader).__name__ == "SourceFileLoader"
+assert "create_model" in inspect.getsource(timm)
+assert importlib.resources.files("timm").joinpath("version.py").is_file()
+"""
+    python(code)
+
+
+def test_an_import_that_fails_may_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = tmp_path / "library_of_this_test.py"
+    library.write_text("raise RuntimeError('not yet')")
+    ran = []
+
+    def execute(loader, module) -> None:
+        loader.exec_module(module)
+        ran.append(module.__name__)
+
+    finder = _Finder({"library_of_this_test": execute})
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(RuntimeError, match="not yet"):
+        __import__("library_of_this_test")
+    library.write_text("ready = True")
+    assert __import__("library_of_this_test").ready
+    assert ran == ["library_of_this_test"]
+    assert finder not in sys.meta_path
+    monkeypatch.delitem(sys.modules, "library_of_this_test")
