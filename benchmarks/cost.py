@@ -17,9 +17,12 @@ def designs(count: int) -> list[Architecture]:
     """Designs of ViT-B that timm's own constructor can make, so that both ways count the same thing."""
     base, generator = lf.architecture_of("vit_base_patch16_224"), random.Random(0)
     return [
-        base.with_depth(generator.randint(1, 12))
-        .with_heads(generator.choice([1, 2, 3, 4, 6, 8, 12, 16, 24]), keep="width")
-        .with_mlp(768 * generator.randint(1, 4))
+        base.resized(
+            depth=generator.randint(1, 12),
+            heads=generator.choice([1, 2, 3, 4, 6, 8, 12, 16, 24]),
+            mlp_dim=768 * generator.randint(1, 4),
+            keep="width",
+        )
         for _ in range(count)
     ]
 

@@ -98,7 +98,7 @@ def test_only_the_fixed_regime_is_promised_a_gain() -> None:
 
 
 def test_the_cliff() -> None:
-    kappas = {heads: predict(VIT_B.with_heads(heads), 197).expected for heads in range(1, 19)}
+    kappas = {heads: predict(VIT_B.resized(heads=heads), 197).expected for heads in range(1, 19)}
     assert max(kappas, key=kappas.__getitem__) == 3  # 3 · 64 = 192 columns beside 197 tokens
     assert cliff_factor(197, 192) > 20
     assert cliff_factor(197, 768) < 2

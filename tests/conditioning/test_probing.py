@@ -122,7 +122,7 @@ def test_multihead_attention_keeps_its_gradients() -> None:
 def test_every_family_gives_the_blocks_own_kappa(key: str) -> None:
     """Against plain hooks on the projections, written here."""
     torch.manual_seed(0)
-    architecture = SMALL[key].with_heads([2 * stage.heads for stage in SMALL[key].stages])
+    architecture = SMALL[key].resized(heads=[2 * stage.heads for stage in SMALL[key].stages])
     model, inputs = families.build(architecture).eval(), families.example_inputs(architecture)
     inputs.pop("lengths", None)  # rows of padding are another test's
     blocks = [block for block in families.attention_blocks(model) if block.kind != "class"]
@@ -376,7 +376,7 @@ def test_the_public_names_are_what_they_say() -> None:
 
 def test_nothing_is_held_beyond_a_layer() -> None:
     """Each block is gone by the time the next one is seen."""
-    model, inputs = families.build(SMALL["vit"].with_depth(6)).eval(), families.example_inputs(SMALL["vit"])
+    model, inputs = families.build(SMALL["vit"].resized(depth=6)).eval(), families.example_inputs(SMALL["vit"])
     alive: list[weakref.ref] = []
     most = 0
 

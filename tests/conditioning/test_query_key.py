@@ -52,7 +52,7 @@ def test_every_family_shows_the_sizes_of_its_queries(key: str) -> None:
         assert [found[name] for name in names] == [sizes], path
 
 
-@pytest.mark.parametrize("key", ["vit", "deit", "crammed-bert", "stories", "gpt2", "bert", "points"])
+@pytest.mark.parametrize("key", ["vit", "deit", "crammed-bert", "story-gpt", "gpt2", "bert", "point-encoder"])
 def test_queries_and_keys_are_those_that_meet_in_attention(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What reaches the fused kernel is x W_Qᵀ and x W_Kᵀ; differences between tokens leave biases out."""
     torch.manual_seed(0)

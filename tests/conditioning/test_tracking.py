@@ -25,7 +25,7 @@ def assert_same_weights(a: nn.Module, b: nn.Module) -> None:
         assert torch.equal(x, y), name
 
 
-@pytest.mark.parametrize("key", ["vit", "davit", "xcit", "stories", "gpt2", "bert", "nystromformer"])
+@pytest.mark.parametrize("key", ["vit", "davit", "xcit", "story-gpt", "gpt2", "bert", "nystromformer"])
 def test_weights_are_bit_identical_with_and_without(key: str) -> None:
     plain_model, _ = train(key)
     tracked_model, tracker = train(key, tracked=True)

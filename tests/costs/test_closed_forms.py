@@ -18,10 +18,11 @@ def random_design(key: str, generator: random.Random) -> Architecture:
         return [generator.choice(choices) for _ in range(stages)]
 
     heads = [1, 2, 4, 8, 16] if key == "llama" else list(range(2, 20, 2))
-    design = base.with_depth(each(range(1, 4))).with_heads(each(heads)).with_head_dim(each(range(2, 40, 2)))
-    design = design.with_mlp(each(range(2, 200, 2)))
+    sizes = {"depth": range(1, 4), "heads": heads, "head_dim": range(2, 40, 2), "mlp_dim": range(2, 200, 2)}
+    design = base.resized(**{size: each(values) for size, values in sizes.items()})
     if stages == 1 and key not in ("llama", "qwen3") and generator.random() < 0.3:
-        design = design.with_head_schedule([generator.choice(heads) for _ in range(generator.randint(1, 4))])
+        schedule = [generator.choice(heads) for _ in range(generator.randint(1, 4))]
+        design = design.resized(depth=len(schedule), heads=schedule)
     return design
 
 
@@ -37,7 +38,7 @@ def test_parameters_equal_the_built_models(key: str) -> None:
         assert counted.total == built, design
         assert sum(counted.by_stage) + counted.embedding + counted.head <= built
         assert min(counted.attention, counted.mlp) > 0
-        assert key == "points" or min(counted.embedding, counted.head) > 0  # points are tokens already, and stay so
+        assert key == "point-encoder" or min(counted.embedding, counted.head) > 0  # points are tokens already, and stay so
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_full_size_counts() -> None:
     vit = families.read("vit_base_patch16_224")
     closed, setting = formula(vit), Setting(batch=1)
     assert closed.parameters(vit).total == 86_567_656
-    assert closed.parameters(vit.with_depth(7).with_heads(16).with_mlp(1536)).total == 40_112_872
+    assert closed.parameters(vit.resized(depth=7, heads=16, mlp_dim=1536)).total == 40_112_872
     assert closed.cost(vit, setting).forward_macs == pytest.approx(17.56e9, rel=1e-3)  # the figure known for ViT-B/16
     assert closed.tokens == (197,)
     parts = closed.parameters(vit)
@@ -89,7 +90,7 @@ def test_full_size_counts() -> None:
 
 def test_longer_texts_cost_more() -> None:
     """Projections grow with the tokens, attention's products with their square."""
-    gpt = families.read("gpt2").with_depth(1)
+    gpt = families.read("gpt2").resized(depth=1)
     short, long = (formula(gpt, Setting(batch=1, tokens=n)).cost(gpt, Setting(batch=1, tokens=n)) for n in (256, 1024))
     stage, vocabulary = gpt.stages[0], 50257
     linear = 4 * stage.width * stage.inner_width + 2 * stage.width * stage.mlp_dim + stage.width * vocabulary
@@ -125,8 +126,8 @@ def test_the_closed_form_is_cheap() -> None:
     built = families.family("vit").build
     try:
         families.family("vit").build = None  # type: ignore[method-assign]
-        assert formula(SMALL["vit"].with_depth(9).with_heads(3)) is closed
-        closed.cost(SMALL["vit"].with_depth(40), Setting())
+        assert formula(SMALL["vit"].resized(depth=9, heads=3)) is closed
+        closed.cost(SMALL["vit"].resized(depth=40), Setting())
     finally:
         families.family("vit").build = built  # type: ignore[method-assign]
 

@@ -26,7 +26,7 @@ def without_dropout(model: nn.Module) -> nn.Module:
 @pytest.mark.parametrize("attention", ["fused", "explicit"])
 @pytest.mark.parametrize("key", SMALL)
 def test_meta_equals_a_real_step(key: str, attention: str, checkpointing: bool) -> None:
-    architecture = SMALL[key].with_heads([2 * stage.heads for stage in SMALL[key].stages])
+    architecture = SMALL[key].resized(heads=[2 * stage.heads for stage in SMALL[key].stages])
     family, inputs = families.family(architecture.family), families.example_inputs(architecture, batch=4)
     traces = []
     for device in ("cpu", "meta"):
@@ -95,7 +95,7 @@ def test_explicit_attention_keeps_the_weights() -> None:
 
 
 def test_checkpointing_saves_memory_and_costs_a_forward() -> None:
-    architecture = SMALL["vit"].with_depth(6)
+    architecture = SMALL["vit"].resized(depth=6)
     family = families.family("vit")
     inputs = {name: t.to("meta") for name, t in families.example_inputs(architecture, 16).items()}
     traces = {}
@@ -109,7 +109,7 @@ def test_checkpointing_saves_memory_and_costs_a_forward() -> None:
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_mixed_precision_halves_what_products_keep(checkpointing: bool) -> None:
-    architecture = SMALL["vit"].with_depth(4)
+    architecture = SMALL["vit"].resized(depth=4)
     family = families.family("vit")
     inputs = {name: t.to("meta") for name, t in families.example_inputs(architecture, 64).items()}
     model = family.build(architecture, device="meta").train()

@@ -33,13 +33,13 @@ def test_the_papers_own_language_models_are_split() -> None:
 
 
 def test_the_rank_guard_speaks_of_heads_that_became_smaller() -> None:
-    found = guards(VIT_B, VIT_B.with_heads(96, "width"), 197, "width")
+    found = guards(VIT_B, VIT_B.resized(heads=96, keep="width"), 197, "width")
     assert "heads of 8 (was 64) have 1 % of the rank of width 768, over 197 tokens. Measured: " in str(found[0])
     assert "keep head_dim instead of the width" in str(found[0])
-    assert "rank" not in names(guards(VIT_B, VIT_B.with_heads(16), 197, "head_dim"))
-    assert "rank" not in names(guards(VIT_B, VIT_B.with_heads(24, "width"), 197, "width")), "32 is safe"
+    assert "rank" not in names(guards(VIT_B, VIT_B.resized(heads=16), 197, "head_dim"))
+    assert "rank" not in names(guards(VIT_B, VIT_B.resized(heads=24, keep="width"), 197, "width")), "32 is safe"
     small = replace(VIT_B, head_dim=8)
-    assert "rank" not in names(guards(small, small.with_heads(16), 197, "head_dim")), "they were small before"
+    assert "rank" not in names(guards(small, small.resized(heads=16), 197, "head_dim")), "they were small before"
 
 
 def records() -> dict[str, dict[str, Any]]:
@@ -105,18 +105,18 @@ def test_refused_designs_are_shown_by_force_only(monkeypatch: pytest.MonkeyPatch
     forced = designs.design("vit_base_patch16_224", limits=limits, regimes=["width"], force=True)
     assert len(forced.found) == len(plan.found) + len(plan.refused)
     assert not forced.refused
-    only = lf.architecture_of("vit_base_patch16_224").with_heads(6, "width")
+    only = lf.architecture_of("vit_base_patch16_224").resized(heads=6, keep="width")
     monkeypatch.setattr("leanformer.designs._wanted_heads", lambda base, keep: [[24]])
     with pytest.raises(ValueError, match=r"every design within these limits is refused: .* --force shows them"):
         designs.design(only, limits=limits, regimes=["width"])
 
 
 def test_the_cliff_guard_names_heads_that_are_clear() -> None:
-    found = guards(VIT_B, VIT_B.with_heads(3), 197, "head_dim")
+    found = guards(VIT_B, VIT_B.resized(heads=3), 197, "head_dim")
     assert names(found) == {"cliff": "warn"}
     assert "h·d = 192 is near the 197 tokens" in str(found[0])
     assert "or more heads of 64 are clear of it" in found[0].remedy
-    assert not guards(VIT_B, VIT_B.with_heads(theory.safe_heads(197, 64)), 197, "head_dim")
+    assert not guards(VIT_B, VIT_B.resized(heads=theory.safe_heads(197, 64)), 197, "head_dim")
 
 
 def test_the_hardware_guard() -> None:

@@ -54,7 +54,7 @@ def test_fashion_mnist_has_the_counts_of_the_first_looks() -> None:
 
 
 def test_drop_path_drops() -> None:
-    model = families.build(recipes.recipe("imagenet-vit-base").lean.with_depth(2).with_options(img_size=32))
+    model = families.build(recipes.recipe("imagenet-vit-base").lean.resized(depth=2).with_options(img_size=32))
     rates = [module.drop_prob for module in model.modules() if type(module).__name__ == "DropPath"]
     assert rates == pytest.approx([0.1, 0.1])  # the first layer's is 0 and left out
     assert torch.isfinite(model(torch.randn(2, 3, 32, 32))).all()
