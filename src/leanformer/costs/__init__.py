@@ -1,1 +1,1 @@
-"""costs"""
+"""What a design costs: closed forms, traced training steps, and whole runs."""

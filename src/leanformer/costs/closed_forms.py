@@ -1,51 +1,35 @@
-"""What an architecture costs: parameters, multiplications, training memory, and a whole run, without a GPU.
+"""The cost of a design in closed form: parameters, multiply-accumulates (MACs) and training memory, without a GPU.
 
-Every count is a polynomial in a stage's heads h, head_dim d and mlp_dim m: attention costs a sum of 1, h, d, h·d and
-h·d², an MLP a sum of 1 and m, everything else of a layer depends on its width alone. `Formula` finds the coefficients
-by building five small reference models on the meta device and counting them part by part; after that a design costs
-microseconds. The polynomial is exact, and `tests/test_cost.py` holds it to built models. `traced` runs the real thing
-on meta for the designs that matter. May import architecture, families and tracing.
+Every count is a polynomial in a stage's heads h, head_dim d and mlp_dim m. Attention costs a sum of 1, h, d, h·d and
+h·d²; an MLP costs a sum of 1 and m; the rest of a layer depends on its width alone. `formula` finds the coefficients
+from five small reference models, which `references` counts part by part. After that a design costs microseconds. The
+polynomials have whole-number coefficients and are exact; the tests compare them with built models.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
-import torch
-from torch import nn
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.costs.tracing import Precision, Trace, trace
+from leanformer.costs.references import (
+    BATCHES,
+    DESIGNS,
+    LARGE_BATCHES,
+    ReferenceCounts,
+    References,
+    Tally,
+    count_references,
+    resized,
+)
+from leanformer.costs.setting import Setting
 from leanformer.models import registry as families
-from leanformer.models.base import Attention
 
-Optimizer = Literal["adamw", "sgd", "none"]
-STATE_BYTES: dict[str, int] = {"adamw": 8, "sgd": 4, "none": 0}
-"""Bytes of optimizer state per parameter, in float32; `sgd` has momentum."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """How the model is trained, as far as memory depends on it."""
-
-    batch: int = 64
-    """Samples per device."""
-    tokens: int | None = None
-    """Length of a text; 128 by default, or what the model takes. Images have the size that the architecture says."""
-    precision: Precision = "float32"
-    attention: Attention = "fused"
-    checkpointing: bool = False
-    optimizer: Optimizer = "adamw"
-
-    def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise ValueError(f"batch must be at least 1, got {self.batch}")
-        if self.optimizer not in STATE_BYTES:
-            raise ValueError(f"optimizer must be one of {', '.join(STATE_BYTES)}, got {self.optimizer!r}")
+__all__ = ["Cost", "Formula", "Parameters", "Setting", "formula"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,79 +55,96 @@ class Cost:
 
     params: Parameters
     forward_macs: int
-    """Of the whole batch."""
+    """Multiply-accumulates of a forward pass of the whole batch."""
     saved_bytes: int
     """Activations alive between forward and backward, for the whole batch."""
     memory_bytes: int
-    """The sweep's estimate of the peak: parameters, optimizer states, and the more of activations and gradients."""
+    """An estimate of the peak: parameters, optimizer state, and the larger of activations and gradients."""
 
 
-# The closed form
-
-DESIGNS = ((2, 4, 8), (4, 4, 16), (2, 8, 8), (4, 8, 8), (2, 16, 8))
-"""Heads, head_dim and mlp_dim of the reference models; heads count in the family's smallest unit."""
-
-
-BATCHES = (2, 3)
-"""Batches at which the references are counted; a batch of 1 lets some copies be views."""
-LARGE_BATCHES = (64, 128)
-"""Batches at which a reference's peak is found: in small ones gradients outweigh activations."""
-
-
-def _attention_terms(heads: int, head_dim: int) -> tuple[int, ...]:
-    return 1, heads, head_dim, heads * head_dim, heads * head_dim**2
-
-
-_SOLVE = np.linalg.inv(np.array([_attention_terms(h, d) for h, d, _ in DESIGNS], dtype=float))
+# The polynomials. Coefficients are whole numbers: `Count.scale` times the true ones, which may be fractions.
 
 
 @dataclass(frozen=True)
 class Polynomial:
     """A layer's count: attention in (1, h, d, h·d, h·d²), MLP in (1, m), and the rest."""
 
-    attention: tuple[float, ...]
-    mlp: tuple[float, float]
-    other: float
+    attention: tuple[int, int, int, int, int]
+    mlp: tuple[int, int]
+    other: int
 
-    @classmethod
-    def fit(cls, attention: Sequence[float], mlp: Sequence[float], other: float) -> Polynomial:
-        """From counts of the five reference designs; the first two differ in m."""
-        slope = (mlp[1] - mlp[0]) / (DESIGNS[1][2] - DESIGNS[0][2])
-        return cls(tuple(_SOLVE @ np.asarray(attention, float)), (mlp[0] - slope * DESIGNS[0][2], slope), other)
+    def attention_of(self, heads: int, head_dim: int) -> int:
+        one, h, d, hd, hdd = self.attention
+        return one + d * head_dim + heads * (h + head_dim * (hd + hdd * head_dim))
 
-    def attention_of(self, stage: Stage, unit: int) -> float:
-        terms = _attention_terms(stage.heads // unit, stage.head_dim)
-        return sum(c * t for c, t in zip(self.attention, terms, strict=True))
-
-    def mlp_of(self, mlp_dim: int) -> float:
+    def mlp_of(self, mlp_dim: int) -> int:
         return self.mlp[0] + self.mlp[1] * mlp_dim
+
+    def coefficients(self) -> tuple[int, ...]:
+        return *self.attention, *self.mlp, self.other
+
+    def over(self, divisor: int) -> Polynomial:
+        one, h, d, hd, hdd, constant, slope, other = (value // divisor for value in self.coefficients())
+        return Polynomial((one, h, d, hd, hdd), (constant, slope), other)
 
 
 @dataclass(frozen=True)
 class Count:
     """One kind of count as a closed form: a polynomial per stage, the class attention's, and what is outside layers."""
 
+    scale: int
+    """What every coefficient below is multiplied by, so that all are whole numbers."""
     stages: tuple[Polynomial, ...]
     tail: Polynomial
     """Class attention: its MLP follows the last stage's."""
-    outside: float
-    outside_per_head_dim: float = 0.0
+    outside: int
+    outside_per_head_dim: int = 0
     """Tables of rotary positions are as wide as a head."""
 
-    def total(self, architecture: Architecture, unit: int) -> int:
-        kinds = self.stages if len(self.stages) > 1 else self.stages * len(architecture.stages)
+    def total(self, stages: Sequence[Stage], unit: int) -> int:
+        kinds = self.kinds(len(stages))
         layers = sum(
-            stage.depth * (kind.attention_of(stage, unit) + kind.mlp_of(stage.mlp_dim) + kind.other)
-            for stage, kind in zip(architecture.stages, kinds, strict=True)
+            stage.depth
+            * (kind.attention_of(stage.heads // unit, stage.head_dim) + kind.mlp_of(stage.mlp_dim) + kind.other)
+            for stage, kind in zip(stages, kinds, strict=True)
         )
-        tail = self.tail.attention[0] + self.tail.mlp_of(architecture.stages[-1].mlp_dim) + self.tail.other
-        return round(layers + tail + self.outside + self.outside_per_head_dim * architecture.stages[0].head_dim)
+        outside = self.outside + self.outside_per_head_dim * stages[0].head_dim
+        return self.whole(layers + self.tail_of(stages[-1]) + outside)
+
+    def kinds(self, stages: int) -> tuple[Polynomial, ...]:
+        """A polynomial for each stage; a schedule's stages are all of one kind."""
+        return self.stages if len(self.stages) > 1 else self.stages * stages
+
+    def tail_of(self, last: Stage) -> int:
+        return self.tail.attention[0] + self.tail.mlp_of(last.mlp_dim) + self.tail.other
+
+    def whole(self, scaled: int) -> int:
+        return scaled if self.scale == 1 else (2 * scaled + self.scale) // (2 * self.scale)
+
+    def reduced(self) -> Count:
+        """The same in lowest terms."""
+        kinds = (*self.stages, self.tail)
+        numbers = [number for kind in kinds for number in kind.coefficients()]
+        divisor = math.gcd(self.scale, self.outside, self.outside_per_head_dim, *numbers)
+        *stages, tail = (kind.over(divisor) for kind in kinds)
+        return Count(
+            scale=self.scale // divisor,
+            stages=tuple(stages),
+            tail=tail,
+            outside=self.outside // divisor,
+            outside_per_head_dim=self.outside_per_head_dim // divisor,
+        )
 
 
 @dataclass(frozen=True)
 class Formula:
-    """The closed form of a family's costs at given widths and options, in one setting."""
+    """The closed form of a model's costs in one setting, for every depth, heads, head_dim and mlp_dim.
 
+    It holds for one name with its options, at one width (or one per stage). It refuses other architectures.
+    """
+
+    reference: Architecture
+    """The smallest of the models that it was fitted to: it shows the widths and options."""
     unit: int
     """Heads come in multiples of this (grouped-query attention)."""
     tokens: tuple[int, ...]
@@ -157,26 +158,33 @@ class Formula:
     transient: tuple[int, int]
     """What a reference's peak has beyond its saved bytes, mostly the head's, for the two `LARGE_BATCHES`."""
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The width that it holds for, or one for each stage."""
+        return tuple(stage.width for stage in self.reference.stages)
+
     def parameters(self, architecture: Architecture) -> Parameters:
-        kinds = self.params.stages if len(self.params.stages) > 1 else self.params.stages * len(architecture.stages)
-        pairs = list(zip(architecture.stages, kinds, strict=True))
-        attention = [round(stage.depth * kind.attention_of(stage, self.unit)) for stage, kind in pairs]
-        mlp = [round(stage.depth * kind.mlp_of(stage.mlp_dim)) for stage, kind in pairs]
-        other = [round(stage.depth * kind.other) for stage, kind in pairs]
-        tail = self.params.tail
+        """Exact counts of parameters, or a `ValueError` if the formula is not for this architecture."""
+        self._check(architecture)
+        stages, count, unit = architecture.stages, self.params, self.unit
+        attention, mlp, other = [], [], []
+        for stage, kind in zip(stages, count.kinds(len(stages)), strict=True):
+            attention.append(count.whole(stage.depth * kind.attention_of(stage.heads // unit, stage.head_dim)))
+            mlp.append(count.whole(stage.depth * kind.mlp_of(stage.mlp_dim)))
+            other.append(count.whole(stage.depth * kind.other))
         return Parameters(
             attention=sum(attention),
             mlp=sum(mlp),
-            layers_other=sum(other)
-            + round(tail.attention[0] + tail.mlp_of(architecture.stages[-1].mlp_dim) + tail.other),
+            layers_other=sum(other) + count.whole(count.tail_of(stages[-1])),
             embedding=self.embedding,
-            head=round(self.params.outside) - self.embedding,
+            head=count.whole(count.outside) - self.embedding,
             by_stage=tuple(map(sum, zip(attention, mlp, other, strict=True))),
         )
 
     def cost(self, architecture: Architecture, setting: Setting) -> Cost:
-        params, saved = self.parameters(architecture), self._at(setting.batch, self.saved, architecture)
-        states = params.total * (4 + STATE_BYTES[setting.optimizer])
+        """Everything; of the setting, batch and optimizer are used, the rest is the formula's own."""
+        params = self.parameters(architecture)
+        saved = self._at(setting.batch, self.saved, architecture)
         fewer, more = self.transient
         slope = (more - fewer) / (LARGE_BATCHES[1] - LARGE_BATCHES[0])
         transient = max(0, round(fewer + (setting.batch - LARGE_BATCHES[0]) * slope))
@@ -184,209 +192,118 @@ class Formula:
             params=params,
             forward_macs=self._at(setting.batch, self.forward_macs, architecture),
             saved_bytes=saved,
-            memory_bytes=states + max(saved + transient, 4 * params.total),
+            memory_bytes=setting.state_bytes(params.total) + max(saved + transient, 4 * params.total),
         )
 
     def _at(self, batch: int, counts: tuple[Count, Count], architecture: Architecture) -> int:
-        fewer, more = (count.total(architecture, self.unit) for count in counts)
+        fewer, more = (count.total(architecture.stages, self.unit) for count in counts)
         return fewer + (batch - BATCHES[0]) * (more - fewer) // (BATCHES[1] - BATCHES[0])
+
+    def _check(self, architecture: Architecture) -> None:
+        mine = self.reference
+        widths = [stage.width for stage in architecture.stages]
+        if len(mine.stages) == 1:
+            fits = all(width == mine.stages[0].width for width in widths)
+        else:
+            fits = widths == [stage.width for stage in mine.stages]
+        if not fits:
+            needed = " and ".join(map(str, dict.fromkeys(self.widths)))
+            raise ValueError(
+                f"this formula is for {mine.name} of width {needed}, got widths {widths}: "
+                "use formula(architecture, setting) of that design"
+            )
+        if (architecture.name, architecture.family) != (mine.name, mine.family) or architecture.options != mine.options:
+            raise ValueError(
+                f"this formula is for {mine.name} with options {dict(mine.options)}, got {architecture.name} with "
+                f"options {dict(architecture.options)}: use formula(architecture, setting) of that design"
+            )
 
 
 def formula(architecture: Architecture, setting: Setting | None = None) -> Formula:
     """The closed form that holds for every depth, heads, head_dim and MLP at this architecture's widths and options."""
-    reference = replace(architecture, stages=tuple(replace(stage, depth=1) for stage in architecture.stages))
+    stages = architecture.stages
     if families.family(architecture.family).stage_count is None:
-        reference = replace(reference, stages=reference.stages[:1])
-    return _formula(_with(reference, DESIGNS[0], 1), replace(setting or Setting(), batch=1, optimizer="none"))
+        stages = stages[:1]
+    reference = resized(replace(architecture, stages=stages), DESIGNS[0], unit=1)
+    return _formula(reference, replace(setting or Setting(), batch=1, optimizer="none"))
 
 
-def _with(architecture: Architecture, design: tuple[int, int, int], unit: int) -> Architecture:
-    heads, head_dim, mlp_dim = design
-    stages = [replace(s, heads=heads * unit, head_dim=head_dim, mlp_dim=mlp_dim) for s in architecture.stages]
-    return replace(architecture, stages=tuple(stages))
+# Fitting
 
 
 @functools.lru_cache(maxsize=256)
 def _formula(reference: Architecture, setting: Setting) -> Formula:
-    family, stages = families.family(reference.family), len(reference.stages)
-    unit = family.head_unit(reference)
-
-    def counted(architecture: Architecture, batches: tuple[int, int] = BATCHES) -> list[_Sample]:
-        model = family.build(architecture, device="meta").train()
-        with family.configure(model, setting.attention, setting.checkpointing):
-            return [_sample(reference, model, setting, batch, batches is LARGE_BATCHES) for batch in batches]
-
-    samples = [counted(_with(reference, design, unit)) for design in DESIGNS]
-    twice = replace(reference, stages=tuple(replace(stage, depth=2) for stage in reference.stages))
-    deeper = counted(_with(twice, DESIGNS[0], unit))
-    larger = counted(_with(twice, DESIGNS[0], unit), LARGE_BATCHES)
-    first = samples[0][0]
-    outside = sum(first.params_outside.values())
+    counted, stages = count_references(reference, setting), len(reference.stages)
+    first = counted.designs[0][0]
+    fewer, more = counted.larger
     return Formula(
-        unit=unit,
+        reference=reference,
+        unit=counted.unit,
         tokens=first.tokens,
-        params=_fit([sample[0].params for sample in samples], stages, outside),
-        embedding=outside - sum(n for name, n in first.params_outside.items() if _in_head(name)),
-        forward_macs=_both([[(s.macs, s.macs_total) for s in pair] for pair in samples], stages),
-        saved=_both(
-            [[(s.saved, s.saved_total) for s in pair] for pair in samples],
-            stages,
-            [(s.saved, s.saved_total) for s in deeper],
-        ),
-        transient=(larger[0].peak - larger[0].saved_total, larger[1].peak - larger[1].saved_total),
+        params=_fit([pair[0].params for pair in counted.designs], stages).reduced(),
+        embedding=first.params.outside - first.head_params,
+        forward_macs=_both(counted, stages, lambda counts: counts.macs, by_deeper=False),
+        saved=_both(counted, stages, lambda counts: counts.saved, by_deeper=True),
+        transient=(fewer.peak - fewer.saved.total, more.peak - more.saved.total),
     )
 
 
-Key = tuple[int, str]
-"""Stage (−1 for class attention) and which part of a layer: attention, mlp or other."""
-Counts = tuple[dict[Key, float], int]
-"""What each part of a model counts, and the model in all."""
+def _inverse(matrix: Sequence[Sequence[int]]) -> tuple[list[list[int]], int]:
+    """The inverse of a small matrix of whole numbers, exactly: a matrix of whole numbers and their divisor."""
+    determinant = round(np.linalg.det(np.array(matrix, float)))
+    adjugate = np.rint(np.linalg.inv(np.array(matrix, float)) * determinant).astype(int)
+    assert (adjugate @ np.array(matrix) == determinant * np.eye(len(matrix), dtype=int)).all()
+    sign = 1 if determinant > 0 else -1
+    return (sign * adjugate).tolist(), sign * determinant
+
+
+_INVERSE, _DIVISOR = _inverse([(1, h, d, h * d, h * d * d) for h, d, _ in DESIGNS])
+_MLP_STEP = DESIGNS[1][2] - DESIGNS[0][2]
+_HEAD_DIM_STEP = DESIGNS[2][1] - DESIGNS[0][1]
+SCALE = math.lcm(_DIVISOR, _MLP_STEP, _HEAD_DIM_STEP)
+"""With this factor every coefficient is a whole number."""
+
+
+def _fit(tallies: Sequence[Tally], stages: int) -> Count:
+    """From counts of the five reference designs; the first two differ in m, the first and third in d."""
+
+    def polynomial(stage: int) -> Polynomial:
+        attention, mlp = ([tally.parts.get((stage, word), 0) for tally in tallies] for word in ("attention", "mlp"))
+        one, h, d, hd, hdd = (
+            SCALE // _DIVISOR * sum(a * b for a, b in zip(row, attention, strict=True)) for row in _INVERSE
+        )
+        slope = SCALE // _MLP_STEP * (mlp[1] - mlp[0])
+        other = SCALE * tallies[0].parts.get((stage, "other"), 0)
+        return Polynomial((one, h, d, hd, hdd), (SCALE * mlp[0] - slope * DESIGNS[0][2], slope), other)
+
+    slope = SCALE // _HEAD_DIM_STEP * (tallies[2].outside - tallies[0].outside)
+    return Count(
+        scale=SCALE,
+        stages=tuple(map(polynomial, range(stages))),
+        tail=polynomial(-1),
+        outside=SCALE * tallies[0].outside - slope * DESIGNS[0][1],
+        outside_per_head_dim=slope,
+    )
 
 
 def _both(
-    samples: Sequence[Sequence[Counts]], stages: int, deeper: Sequence[Counts] | None = None
+    counted: References, stages: int, kind: Callable[[ReferenceCounts], Tally], by_deeper: bool
 ) -> tuple[Count, Count]:
     """The closed form for each of the two batches.
 
-    A first or last layer may keep more or less than one in between. `deeper`, the first design with two layers a stage,
-    tells what a further layer adds; the difference belongs outside the layers.
+    A first or last layer may keep more or less than one in between. With `by_deeper`, the first design with two layers
+    per stage shows what a further layer adds; the difference belongs outside the layers.
     """
 
     def fit(batch: int) -> Count:
-        parts, total = samples[0][batch]
-        outside = [pair[batch][1] - sum(pair[batch][0].values()) for pair in samples]
-        slope = (outside[2] - outside[0]) / (DESIGNS[2][1] - DESIGNS[0][1])
-        count = _fit([pair[batch][0] for pair in samples], stages, outside[0] - slope * DESIGNS[0][1])
-        count = replace(count, outside_per_head_dim=slope)
-        if deeper is None:
-            return count
-        further, _ = deeper[batch]
-        extra = [_of_stage(further, stage) - 2 * _of_stage(parts, stage) for stage in range(stages)]
+        count = _fit([kind(pair[batch]) for pair in counted.designs], stages)
+        if not by_deeper:
+            return count.reduced()
+        once, twice = kind(counted.designs[0][batch]), kind(counted.deeper[batch])
+        extra = [SCALE * (twice.of_stage(stage) - 2 * once.of_stage(stage)) for stage in range(stages)]
         if stages == 1:
-            extra[0] = deeper[batch][1] - total - _of_stage(parts, 0)
-        kinds = [replace(kind, other=kind.other + more) for kind, more in zip(count.stages, extra, strict=True)]
-        return replace(count, stages=tuple(kinds), outside=count.outside - sum(extra))
+            extra = [SCALE * (twice.total - once.total - once.of_stage(0))]
+        polynomials = [replace(one, other=one.other + more) for one, more in zip(count.stages, extra, strict=True)]
+        return replace(count, stages=tuple(polynomials), outside=count.outside - sum(extra)).reduced()
 
     return fit(0), fit(1)
-
-
-def _of_stage(parts: dict[Key, float], stage: int) -> float:
-    return sum(count for (where, _), count in parts.items() if where == stage)
-
-
-HEADS = {
-    "head",
-    "head_dist",
-    "aux_head",
-    "lm_head",
-    "classifier",
-    "decoder",
-    "cls",
-    "pooler",
-    "norm",
-    "fc_norm",
-    "ln_f",
-}
-
-
-def _in_head(name: str) -> bool:
-    """Whether a parameter outside the layers is part of the head; the final norm is."""
-    return not HEADS.isdisjoint(name.split("."))
-
-
-@dataclass
-class _Sample:
-    tokens: tuple[int, ...]
-    params: dict[Key, float]
-    params_outside: dict[str, int]
-    macs: dict[Key, float]
-    macs_total: int
-    saved: dict[Key, float]
-    saved_total: int
-    peak: int
-
-
-def _fit(samples: Sequence[dict[Key, float]], stages: int, outside: float) -> Count:
-    def polynomial(stage: int) -> Polynomial:
-        attention, mlp = ([sample.get((stage, word), 0.0) for sample in samples] for word in ("attention", "mlp"))
-        return Polynomial.fit(attention, mlp, samples[0].get((stage, "other"), 0.0))
-
-    return Count(tuple(map(polynomial, range(stages))), polynomial(-1), outside)
-
-
-def _sample(reference: Architecture, model: nn.Module, setting: Setting, batch: int, backward: bool) -> _Sample:
-    """Count a reference model part by part."""
-    family = families.family(reference.family)
-    inputs = {name: t.to("meta") for name, t in family.example_inputs(reference, batch, setting.tokens).items()}
-    modules: dict[str, nn.Module] = {}
-    keys: dict[str, Key] = {}
-    tokens: dict[int, int] = {}
-    handles = []
-    for part in family.parts(model):
-        if part.kind == "inner":
-            continue
-        stage = -1 if part.kind == "class" else part.stage
-        container = part.path.rpartition(".")[0]
-        named = {container: ("other", model.get_submodule(container)), part.path: ("attention", part.attention)}
-        named |= {f"{container}/mlp{i}": ("mlp", module) for i, module in enumerate(family.mlp_modules(part))}
-        for name, (word, module) in named.items():
-            modules[name], keys[name] = module, (stage, word)
-        handles.append(_note_tokens(model, family.projection(part), tokens, stage))
-    traced = trace(model, inputs, precision=setting.precision, parts=modules, backward=backward)
-    for handle in handles:
-        handle.remove()
-
-    def by_key(counts: dict[str, int]) -> dict[Key, float]:
-        summed: dict[Key, float] = {}
-        for name, count in counts.items():
-            summed[keys[name]] = summed.get(keys[name], 0) + count
-        return summed
-
-    inside = {name: sum(p.numel() for p in module.parameters()) for name, module in modules.items()}
-    for name, (_, word) in keys.items():  # a container's own parameters are those that its parts do not hold
-        if word == "other":
-            inside[name] -= sum(
-                inside[other] for other in modules if other != name and other.startswith((f"{name}.", f"{name}/"))
-            )
-    containers = tuple(f"{name}." for name, (_, word) in keys.items() if word == "other")
-    outside = {name: p.numel() for name, p in model.named_parameters() if not name.startswith(containers)}
-    return _Sample(
-        tokens=tuple(tokens[stage] for stage in range(len(reference.stages))),
-        params=by_key(inside),
-        params_outside=outside,
-        macs=by_key(traced.forward_macs_by_part),
-        macs_total=traced.forward_macs,
-        saved=by_key(traced.saved_by_part),
-        saved_total=traced.saved_bytes,
-        peak=traced.peak_bytes,
-    )
-
-
-def _note_tokens(
-    model: nn.Module, projection: str, tokens: dict[int, int], stage: int
-) -> torch.utils.hooks.RemovableHandle:
-    def hook(_: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
-        shape = args[0].shape
-        tokens.setdefault(stage, shape[1] * shape[2] if len(shape) == 4 else shape[-2])
-
-    return model.get_submodule(projection).register_forward_pre_hook(hook)
-
-
-# The real thing, on meta
-
-
-@functools.lru_cache(maxsize=256)
-def traced(architecture: Architecture, setting: Setting) -> Trace:
-    """One training step of the real design on the meta device: seconds, and exact."""
-    family = families.family(architecture.family)
-    model = family.build(architecture, device="meta").train()
-    inputs = family.example_inputs(architecture, setting.batch, setting.tokens)
-    inputs = {name: tensor.to("meta") for name, tensor in inputs.items()}
-    with family.configure(model, setting.attention, setting.checkpointing):
-        return trace(model, inputs, precision=setting.precision)
-
-
-def peak_memory(architecture: Architecture, setting: Setting) -> int:
-    """Bytes at the worst moment of training: parameters, optimizer states, and the traced peak of everything else."""
-    params = formula(architecture, setting).parameters(architecture).total
-    return params * (4 + STATE_BYTES[setting.optimizer]) + max(traced(architecture, setting).peak_bytes, 4 * params)

@@ -1,15 +1,15 @@
-"""One training step without data, weights or a GPU: multiplications, activations kept for backward, and peak memory.
+"""One training step without data, weights or a GPU: MACs, activations kept for backward, and peak memory.
 
-The step runs on the meta device, where tensors have shapes and no contents. Autograd runs as ever, so what it saves is
-what a real step saves: `tests/test_tracing.py` compares with real steps. Attention is taken as the fused kernel, which
-keeps its inputs, its output and one number per row, or as explicit products, which keep the weights. CUDA's autocast is
-applied by its own lists, since PyTorch has none for meta. What an operator allocates and frees inside itself is not
-seen. May import torch.
+The step runs on the meta device, where tensors have shapes and no contents. Autograd runs as usual, so it saves what a
+real step saves; the tests compare with real steps. Attention is either the fused kernel, which keeps its inputs, its
+output and one number per row, or explicit products, which keep the weights. CUDA's autocast is applied by its own
+lists, since PyTorch has none for meta. A trace does not see what an operator allocates and frees inside itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -59,8 +59,8 @@ def trace(
         model: in training mode, on the same device as the inputs; its kind of attention and checkpointing are as set.
         inputs: by name of the model's arguments.
         precision: see its type.
-        parts: modules to which saved bytes and multiplications are also booked, by name.
-        backward: whether to run backward, for the peak and the step's multiplications.
+        parts: modules to which saved bytes and MACs are also booked, by name.
+        backward: whether to run backward, for the peak and the MACs of the whole step.
     """
     result = Trace()
     _trace_memory(result, model, inputs, precision, parts or {}, backward)
@@ -101,14 +101,14 @@ def _trace_macs(
 
 
 def _scalar(output: Any) -> torch.Tensor:
-    """A loss to start backward from; labels are not traced, so it is a mean over whatever floats the model returns."""
+    """A loss to start backward from. Labels are not traced, so it is the mean of all floats that the model returns."""
     output = getattr(output, "logits", output)
     tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
     return torch.stack([tensor.float().mean() for tensor in tensors]).sum()
 
 
 def id_of(tensor: torch.Tensor) -> int:
-    """Identity of a tensor's storage; views share it, and on meta there is no address to go by."""
+    """Identity of a tensor's storage. Views share it; on meta there is no address to compare."""
     return tensor.untyped_storage()._cdata
 
 
@@ -146,7 +146,7 @@ class Alive(TorchDispatchMode):
 
 
 class _Owner(contextlib.AbstractContextManager["_Owner"]):
-    """Which of the named parts is running, and the multiplications of each, those of parts inside it left out."""
+    """Which of the named parts is running, and the MACs of each, without those of parts inside it."""
 
     def __init__(self, parts: Mapping[str, nn.Module], flops: Callable[[], int]) -> None:
         self._parts, self._flops = parts, flops
@@ -182,31 +182,60 @@ class _Owner(contextlib.AbstractContextManager["_Owner"]):
 # Fused attention
 
 
+class _FusedOnMeta:
+    """While entered, `F.scaled_dot_product_attention` on meta tensors is the fused kernel that it is elsewhere.
+
+    Recomputation under gradient checkpointing runs outside any function mode, so the function itself is replaced. It
+    may be entered several times, nested or by several threads: the first entry replaces it, the last exit restores it.
+    If other code has replaced the function meanwhile, that replacement stays.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._entered = threading.Lock(), 0
+        self._original: Callable[..., torch.Tensor] = F.scaled_dot_product_attention
+        self._replacement = self._attention  # one object, to be recognised by: a bound method is made anew at each use
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._entered += 1
+            if self._entered == 1:
+                self._original = F.scaled_dot_product_attention
+                F.scaled_dot_product_attention = self._replacement
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._entered -= 1
+            if self._entered == 0 and F.scaled_dot_product_attention is self._replacement:
+                F.scaled_dot_product_attention = self._original
+
+    def _attention(self, query: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        fused = self._entered > 0 and query.device.type == "meta"
+        return (_fused_attention if fused else self._original)(query, *args, **kwargs)
+
+
+_fused_on_meta = _FusedOnMeta()
+
+
 @contextlib.contextmanager
 def _kernels(model: nn.Module, precision: Precision) -> Iterator[None]:
-    """On meta, let `scaled_dot_product_attention` be the fused kernel that it is elsewhere; cast as CUDA's autocast.
+    """Fused attention on meta and, for bfloat16, casts as CUDA's autocast makes them.
 
-    Recomputation under gradient checkpointing runs outside any function mode, so the modules whose forward it calls
-    open the mode again themselves.
+    Modules that checkpointing recomputes in backward are outside the autocast mode by then, so they open it again.
     """
-    original = F.scaled_dot_product_attention
-
-    def attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        return (_fused_attention if query.device.type == "meta" else original)(query, *args, **kwargs)
-
     autocast = CudaAutocast()
     lists = [m for m in model.modules() if isinstance(m, (nn.ModuleList, nn.Sequential)) and precision == "bfloat16"]
-    wrapped = [child for block in lists for child in block.children() if "forward" not in vars(child)]
-    try:
-        F.scaled_dot_product_attention = attention
-        for module in wrapped:
-            module.forward = autocast.around(module.forward)  # type: ignore[method-assign]
-        with autocast if precision == "bfloat16" else contextlib.nullcontext():
-            yield
-    finally:
-        F.scaled_dot_product_attention = original
-        for module in wrapped:
-            del module.forward
+    wrapped: list[nn.Module] = []
+    with _fused_on_meta:
+        try:
+            for child in (child for block in lists for child in block.children()):
+                if "forward" not in vars(child):
+                    child.forward = autocast.around(child.forward)  # type: ignore[method-assign]
+                    wrapped.append(child)
+            with autocast if precision == "bfloat16" else contextlib.nullcontext():
+                yield
+        finally:
+            for module in wrapped:
+                del module.forward
 
 
 def _fused_attention(
@@ -253,25 +282,9 @@ LOWER = {
 """Functions that CUDA's autocast runs in bfloat16 (PyTorch's "Automatic Mixed Precision" notes)."""
 UPPER = {
     *(F.softmax, F.log_softmax, F.layer_norm, F.group_norm, F.cross_entropy, F.mse_loss, F.nll_loss, F.normalize),
-    *(
-        torch.softmax,
-        torch.log_softmax,
-        torch.exp,
-        torch.log,
-        torch.pow,
-        torch.sum,
-        torch.cumsum,
-        torch.norm,
-        torch.prod,
-    ),
-    *(
-        torch.rsqrt,
-        torch.reciprocal,
-        torch.Tensor.softmax,
-        torch.Tensor.log_softmax,
-        torch.Tensor.exp,
-        torch.Tensor.log,
-    ),
+    *(torch.softmax, torch.log_softmax, torch.exp, torch.log, torch.pow, torch.sum, torch.cumsum, torch.norm),
+    *(torch.prod, torch.rsqrt, torch.reciprocal, torch.Tensor.softmax, torch.Tensor.log_softmax, torch.Tensor.exp),
+    *(torch.Tensor.log,),
     *(torch.Tensor.pow, torch.Tensor.sum, torch.Tensor.norm, torch.Tensor.rsqrt, torch.Tensor.reciprocal),
 }
 """Functions that it runs in float32."""
@@ -286,7 +299,7 @@ class CudaAutocast(TorchFunctionMode):
 
     @staticmethod
     def around(forward: Callable[..., Any]) -> Callable[..., Any]:
-        """A forward that runs in this mode also where it was left: in backward, under checkpointing."""
+        """A forward that runs in this mode also in backward, where checkpointing calls it outside the mode."""
 
         def inside(*args: Any, **kwargs: Any) -> Any:
             active = any(isinstance(mode, CudaAutocast) for mode in _get_current_function_mode_stack())
