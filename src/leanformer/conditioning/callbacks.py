@@ -1,7 +1,9 @@
-"""Tracking for the Hugging Face Trainer and for Lightning. May import tracking and, when called, the two libraries."""
+"""Tracking for the Hugging Face Trainer and for Lightning; each library is imported by its own function."""
 
 from pathlib import Path
 from typing import Any
+
+from accelerate.utils import send_to_device
 
 from leanformer.conditioning.probing import Rule
 from leanformer.conditioning.tracking import Tracker
@@ -10,7 +12,7 @@ from leanformer.conditioning.tracking import Tracker
 def trainer_callback(
     batch: Any, every: int = 100, path: str | Path | None = None, projections: Rule | None = None
 ) -> Any:
-    """A callback for `transformers.Trainer`: κ by layer before training, every so many steps, and at each epoch's end.
+    """A callback for `transformers.Trainer`: κ by layer before training, every `every` steps, and after each epoch.
 
     >>> Trainer(model, args, train_dataset=data, callbacks=[lf.trainer_callback(batch, every=100)])
 
@@ -22,7 +24,7 @@ def trainer_callback(
         tracker: Tracker
 
         def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-            self.tracker = Tracker(model, _on_device(batch, model), every, path, projections)
+            self.tracker = Tracker(model, _beside(model, batch), every, path, projections)
             self.tracker.step = state.global_step
             self.tracker.record(epoch=0.0)
 
@@ -41,7 +43,7 @@ def trainer_callback(
 def lightning_callback(
     batch: Any, every: int = 100, path: str | Path | None = None, projections: Rule | None = None
 ) -> Any:
-    """A callback for Lightning's Trainer: κ by layer before training, every so many steps, and at each epoch's end.
+    """A callback for Lightning's Trainer: κ by layer before training, every `every` steps, and after each epoch.
 
     >>> Trainer(callbacks=[lf.lightning_callback(batch, every=100)])
 
@@ -53,7 +55,7 @@ def lightning_callback(
         tracker: Tracker
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-            self.tracker = Tracker(pl_module, _on_device(batch, pl_module), every, path, projections)
+            self.tracker = Tracker(pl_module, _beside(pl_module, batch), every, path, projections)
             self.tracker.step = trainer.global_step
             self.tracker.record(epoch=trainer.current_epoch)
 
@@ -69,10 +71,6 @@ def lightning_callback(
     return KappaCallback()
 
 
-def _on_device(batch: Any, model: Any) -> Any:
-    device = next(model.parameters()).device
-    if hasattr(batch, "to"):
-        return batch.to(device)
-    if isinstance(batch, dict):
-        return {key: _on_device(value, model) for key, value in batch.items()}
-    return tuple(_on_device(value, model) for value in batch) if isinstance(batch, (tuple, list)) else batch
+def _beside(model: Any, batch: Any) -> Any:
+    """The batch on the model's device."""
+    return send_to_device(batch, next(model.parameters()).device)

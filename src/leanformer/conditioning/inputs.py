@@ -1,7 +1,4 @@
-"""Real inputs to measure a model on: images from a folder, text from a file, or random ones of the right shape.
-
-May import tasks and torch, and timm or transformers when their models ask for it.
-"""
+"""Inputs to measure a model on: images from a folder, text from a file, or random ones of the right shape."""
 
 from __future__ import annotations
 
@@ -12,15 +9,81 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from leanformer.models import registry as families
+
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """A batch, and in words where it came from."""
+    """A batch, and where it came from in words."""
 
     batch: Any
     source: str
+
+
+def choose_inputs(
+    model: nn.Module,
+    name: str,
+    *,
+    images: Path | None = None,
+    text: Path | None = None,
+    random: bool = False,
+    batch: int = 8,
+    tokens: int | None = None,
+    seed: int = 0,
+) -> Inputs:
+    """The inputs asked for; by default real text for a model with a tokenizer, and otherwise noise of the right shape.
+
+    Args:
+        model: what is to be measured.
+        name: what to call it in errors; if it is a folder, the tokenizer in it is used.
+        images: a folder of images.
+        text: a file of text.
+        random: random inputs, also where real ones are the default.
+        batch: how many images or passages.
+        tokens: tokens per passage; 128 by default, or fewer if the model takes fewer.
+        seed: of random inputs.
+    """
+    if sum((images is not None, text is not None, random)) > 1:
+        raise ValueError("images, text and random exclude each other: give one of them")
+    if batch < 1:
+        raise ValueError(f"batch must be at least 1, got {batch}")
+    config = getattr(model, "config", None)
+    if hasattr(config, "point_dim"):
+        if images is not None or text is not None:
+            raise ValueError(f"{name} takes points, not images or text: it is measured on random points")
+        return random_points(families.describe(model), batch, tokens, seed)
+    if config is None or not hasattr(config, "vocab_size"):
+        if text is not None or tokens is not None:
+            raise ValueError(f"{name} takes images: give images or random, and neither text nor tokens")
+        return from_images(model, images, batch) if images else random_images(model, batch, seed)
+    if images is not None:
+        raise ValueError(f"{name} takes text: give text or random instead of images")
+    return _choose_text(model, name, text, random, batch, tokens, seed)
+
+
+def _choose_text(
+    model: nn.Module, name: str, text: Path | None, random: bool, batch: int, tokens: int | None, seed: int
+) -> Inputs:
+    config = cast(Any, model.config)
+    longest = cast(int, getattr(config, "max_position_embeddings", 128))
+    tokens = min(longest, 128) if tokens is None else tokens
+    if tokens < 1:
+        raise ValueError(f"tokens must be at least 1, got {tokens}")
+    if getattr(config, "two_towers", False):
+        raise ValueError(f"{name} takes pairs of documents: measure it in Python, with lf.measure(model, batch)")
+    if tokens > longest:
+        raise ValueError(f"{name} takes at most {longest} tokens, got {tokens}")
+    folder = Path(name) if Path(name).is_dir() else None
+    tokenizer = None if random else tokenizer_of(model, folder)
+    if tokenizer is None or (text is None and isinstance(tokenizer, Bytes)):
+        if text is not None:
+            raise ValueError(f"{name} has no tokenizer (tokenizer.json, vocab.txt or vocab.json): use random inputs")
+        return random_tokens(config, batch, tokens, seed)
+    if text is not None:
+        return from_text(tokenizer, read_text(text), str(text), batch, tokens)
+    return from_text(tokenizer, embedded_text(), "Python's documentation", batch, tokens)
 
 
 def from_images(model: nn.Module, folder: Path, count: int) -> Inputs:
@@ -29,17 +92,17 @@ def from_images(model: nn.Module, folder: Path, count: int) -> Inputs:
     from timm.data import create_transform, resolve_model_data_config
 
     if not folder.is_dir():
-        raise ValueError(f"--images {folder} is no folder")
+        raise ValueError(f"images: {folder} is not a folder")
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGES)[:count]
     if not files:
-        raise ValueError(f"--images {folder} holds no image ({', '.join(IMAGES)})")
+        raise ValueError(f"images: {folder} holds no image ({', '.join(IMAGES)})")
     transform = create_transform(**resolve_model_data_config(model), is_training=False)
     images = []
     for file in files:
         try:
             images.append(transform(Image.open(file).convert("RGB")))
         except (UnidentifiedImageError, OSError) as error:
-            raise ValueError(f"{file} is no readable image: {error}") from error
+            raise ValueError(f"{file} is not a readable image: {error}") from error
     return Inputs(torch.stack(images), f"{len(images)} images of {folder}")
 
 
@@ -48,7 +111,9 @@ def from_text(tokenizer: Any, text: str, source: str, count: int, tokens: int) -
     pieces = tokenizer(text, max_length=tokens, truncation=True, return_overflowing_tokens=True)["input_ids"]
     passages = [piece for piece in pieces if len(piece) == tokens][:count]
     if not passages:
-        raise ValueError(f"{source} gives {len(pieces[0])} tokens, fewer than one passage of {tokens}: lower --tokens")
+        raise ValueError(
+            f"{source} gives {len(pieces[0])} tokens, fewer than one passage of {tokens}: ask for fewer tokens"
+        )
     batch = {"input_ids": torch.tensor(passages)}
     unit = "bytes" if isinstance(tokenizer, Bytes) else "tokens"
     return Inputs(batch, f"{len(passages)} passages of {tokens} {unit} from {source}")
@@ -56,27 +121,27 @@ def from_text(tokenizer: Any, text: str, source: str, count: int, tokens: int) -
 
 def read_text(path: Path) -> str:
     if not path.is_file():
-        raise ValueError(f"--text {path} is no file")
+        raise ValueError(f"text: {path} is not a file")
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"--text {path} is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
+            f"text: {path} is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
         ) from error
     if not text.strip():
-        raise ValueError(f"--text {path} is empty")
+        raise ValueError(f"text: {path} is empty")
     return text
 
 
 def embedded_text() -> str:
-    """English that every Python carries: the language's own documentation."""
+    """English text that comes with every Python: its own documentation."""
     from leanformer.data.corpora import pydoc
 
     return "\n\n".join(pydoc())
 
 
 def tokenizer_of(model: nn.Module, folder: Path | None) -> Any:
-    """The tokenizer beside a saved model; for fresh weights, which know no words, bytes will do where they fit."""
+    """The tokenizer of a saved model. Fresh weights know no words, so bytes are used if the vocabulary has room."""
     if folder is not None and any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
         from transformers import AutoTokenizer
 
@@ -108,11 +173,9 @@ def random_images(model: nn.Module, count: int, seed: int) -> Inputs:
 
 
 def random_points(architecture: Any, count: int, tokens: int | None, seed: int) -> Inputs:
-    from leanformer.models.registry import example_inputs
-
     with torch.random.fork_rng(()):
         torch.manual_seed(seed)
-        batch = example_inputs(architecture, count, tokens)
+        batch = families.example_inputs(architecture, count, tokens)
     return Inputs(batch, f"{count} × {batch['points'].shape[1]} random points, seed {seed}")
 
 

@@ -1,7 +1,7 @@
 """See every attention block of any model while it runs: the concatenated heads before the output projection.
 
 `probe` is a context manager: hooks live inside it only. Each block is reduced to its numbers as it passes, so nothing
-larger than one layer's block is held. May import conditioning and families.
+larger than one layer's block is held.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from jaxtyping import Float, Int64, Shaped
+from torch import Tensor, nn
 
 from leanformer.conditioning.spectra import Conditioning, conditioning
+from leanformer.conditioning.summaries import KappaSummary, LayerSummary
 from leanformer.models import registry as families
 from leanformer.models.base import Kind
 from leanformer.records.numbers import quantiles
@@ -28,7 +30,7 @@ Rule = str | Sequence[str] | Callable[[str, nn.Module], bool]
 
 @dataclass(frozen=True)
 class Target:
-    """One attention block that the probe knows of before the model runs."""
+    """One attention block that the probe knows before the model runs."""
 
     name: str
     kind: Kind
@@ -38,7 +40,7 @@ class Target:
 
 @dataclass
 class Layer:
-    """What one attention block showed, over all forward passes inside the probe."""
+    """What was seen of one attention block, over all forward passes inside the probe."""
 
     target: Target
     tokens: int
@@ -55,34 +57,34 @@ class Layer:
         """The numbers of every matrix seen: one per sample, or per window where attention is windowed."""
         return _concatenated(self.parts)
 
-    def summary(self) -> dict[str, Any]:
-        """Plain numbers: κ is heavy-tailed, so the median and quartiles stand beside mean and maximum."""
+    def summary(self) -> LayerSummary:
+        """Plain numbers over all matrices seen."""
         values = self.values
         kappa = values.kappa
         low, median, high = quantiles(kappa, [0.25, 0.5, 0.75])
-        return {
-            "name": self.name,
-            "kind": self.target.kind,
-            "heads": self.target.heads,
-            "head_dim": self.target.head_dim,
-            "tokens": self.tokens,
-            "columns": self.columns,
-            "matrices": len(values),
-            "kappa": {
-                "median": median,
-                "lower_quartile": low,
-                "upper_quartile": high,
-                "mean": kappa.mean().item(),
-                "max": kappa.max().item(),
-            },
-            "rank_deficient": int(kappa.isinf().sum()),
-            "limited_by_dtype": int(values.limited_by_dtype.sum()),
-            "effective_rank": values.effective_rank.median().item(),
-            "stable_rank": values.stable_rank.median().item(),
-        }
+        return LayerSummary(
+            name=self.name,
+            kind=self.target.kind,
+            heads=self.target.heads,
+            head_dim=self.target.head_dim,
+            tokens=self.tokens,
+            columns=self.columns,
+            matrices=len(values),
+            kappa=KappaSummary(
+                median=median,
+                lower_quartile=low,
+                upper_quartile=high,
+                mean=kappa.mean().item(),
+                max=kappa.max().item(),
+            ),
+            rank_deficient=int(kappa.isinf().sum()),
+            limited_by_dtype=int(values.limited_by_dtype.sum()),
+            effective_rank=values.effective_rank.median().item(),
+            stable_rank=values.stable_rank.median().item(),
+        )
 
 
-def _concatenated(parts: Sequence[Conditioning], order: torch.Tensor | None = None) -> Conditioning:
+def _concatenated(parts: Sequence[Conditioning], order: Int64[Tensor, " matrices"] | None = None) -> Conditioning:
     joined = (torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Conditioning))
     return Conditioning(*(values if order is None else values[order] for values in joined))
 
@@ -90,7 +92,7 @@ def _concatenated(parts: Sequence[Conditioning], order: torch.Tensor | None = No
 class Probe:
     """What the probe has seen so far; see `probe`."""
 
-    def __init__(self, mask: torch.Tensor | None = None) -> None:
+    def __init__(self, mask: Shaped[Tensor, "batch tokens"] | None = None) -> None:
         self._mask = None if mask is None else mask.bool()
         self.mask_fits = mask is None
         self._layers: dict[str, Layer] = {}
@@ -100,17 +102,17 @@ class Probe:
         """The attention blocks in the order in which they ran, class attention left out."""
         return list(self._layers.values())
 
-    def summaries(self) -> list[dict[str, Any]]:
+    def summaries(self) -> list[LayerSummary]:
         return [layer.summary() for layer in self.layers]
 
-    def see(self, target: Target, block: torch.Tensor) -> None:
-        """Take in one block (…, tokens, columns)."""
+    def see(self, target: Target, block: Float[Tensor, "*batch tokens columns"]) -> None:
+        """Take in one block. Of an image (batch, rows, columns, channels), rows and columns are tokens."""
         if target.kind == "class":
             return
         block = block.detach()
         if block.ndim == 2:
             block = block[None]
-        elif block.ndim == 4:  # an image: rows and columns are tokens
+        elif block.ndim == 4:  # an image
             block = block.flatten(1, 2)
         if block.shape[-2] == 1:  # one row, as in pooling or step-by-step generation: κ is 1 whatever it holds
             return
@@ -120,7 +122,7 @@ class Probe:
             self._layers[target.name] = layer
         layer.parts.append(self._without_padding(block, target.name))
 
-    def _without_padding(self, block: torch.Tensor, name: str) -> Conditioning:
+    def _without_padding(self, block: Float[Tensor, "batch tokens columns"], name: str) -> Conditioning:
         """The block's numbers, sample by sample, rows of padding left out."""
         mask = self._mask
         if mask is None or mask.shape != block.shape[:2]:
@@ -140,16 +142,18 @@ class Probe:
 
 
 @contextmanager
-def probe(model: nn.Module, projections: Rule | None = None, mask: torch.Tensor | None = None) -> Iterator[Probe]:
-    """Measure every attention block of whatever runs inside.
+def probe(
+    model: nn.Module, projections: Rule | None = None, mask: Shaped[Tensor, "batch tokens"] | None = None
+) -> Iterator[Probe]:
+    """Measure every attention block of the models that run inside.
 
     >>> with lf.probe(model) as p:
     ...     model(batch)
     >>> p.layers[0].values.kappa  # one κ per sample
 
     Finds the attention of leanformer's families, timm models, Hugging Face models, `nn.MultiheadAttention` and
-    `nn.TransformerEncoder`. Fused attention stays on. PyTorch's encoder fast path, which calls no module at all, is off
-    inside, and with it the fast path's zeros in rows of padding; compiled models run uncompiled. All hooks are gone
+    `nn.TransformerEncoder`. Fused attention stays on. PyTorch's encoder fast path is off inside, because it calls no
+    module; without it, rows of padding are not set to zero. Compiled models run uncompiled. All hooks are removed
     afterwards, also after an exception.
 
     Args:
@@ -168,14 +172,19 @@ def probe(model: nn.Module, projections: Rule | None = None, mask: torch.Tensor 
         stack.enter_context(torch.compiler.set_stance("force_eager"))  # compiled code would not see the hooks
         yield seen
         if not seen.mask_fits:
-            shape = tuple(cast(torch.Tensor, mask).shape)
+            shape = tuple(cast(Tensor, mask).shape)
             raise ValueError(f"the mask of shape {shape} fits no block: it must be (batch, tokens)")
         if not seen.layers:
             raise ValueError(_nothing_seen(model, watched, projections))
 
 
 @torch.no_grad()
-def measure(model: nn.Module, batch: Any, projections: Rule | None = None, mask: torch.Tensor | None = None) -> Probe:
+def measure(
+    model: nn.Module,
+    batch: Any,
+    projections: Rule | None = None,
+    mask: Shaped[Tensor, "batch tokens"] | None = None,
+) -> Probe:
     """κ of every attention block of a model on one batch, in evaluation mode and without autocast.
 
     The model is left as it was: its modes, gradients and buffers, and the state of every random generator.
@@ -188,10 +197,10 @@ def measure(model: nn.Module, batch: Any, projections: Rule | None = None, mask:
     model = unwrap(model)
     call = Call.of(batch)
     given = call.kwargs.get("attention_mask")
-    if mask is None and isinstance(given, torch.Tensor) and given.ndim == 2:
+    if mask is None and isinstance(given, Tensor) and given.ndim == 2:
         mask = given
     lengths, ids = call.kwargs.get("lengths"), call.kwargs.get("input_ids")
-    if mask is None and isinstance(lengths, torch.Tensor) and isinstance(ids, torch.Tensor):
+    if mask is None and isinstance(lengths, Tensor) and isinstance(ids, Tensor):
         mask = (torch.arange(ids.shape[-1], device=ids.device) < lengths[..., None]).flatten(0, -2)
     with undisturbed(model), probe(model, projections, mask) as seen:
         model(*call.args, **call.kwargs)
@@ -241,13 +250,13 @@ def unwrap(model: nn.Module) -> nn.Module:
             return model
 
 
-See = Callable[[Target, torch.Tensor], None]
+See = Callable[[Target, Tensor], None]
 PROJECTION_NAMES = ("o", "o_proj", "out_proj", "out_lin", "dense")
-"""Names by which Hugging Face's older attention modules call an output projection inside them."""
+"""Names of the output projection inside Hugging Face's older attention modules."""
 
 
 def _watch(stack: contextlib.ExitStack, model: nn.Module, projections: Rule | None, see: See) -> int:
-    """Put the hooks on; returns how many blocks are watched."""
+    """Register the hooks; returns how many blocks are watched."""
     if projections is not None:
         chosen = [(name, module) for name, module in model.named_modules() if _chosen(projections, name, module)]
         for name, module in chosen:
@@ -302,8 +311,13 @@ def _watch_anything(stack: contextlib.ExitStack, names: Mapping[nn.Module, str],
     return count
 
 
-def _see_heads(see: See, names: Mapping[nn.Module, str], module: nn.Module, heads: torch.Tensor) -> None:
-    """Heads as Hugging Face's attention functions return them: (batch, tokens, heads, head_dim)."""
+def _see_heads(
+    see: See,
+    names: Mapping[nn.Module, str],
+    module: nn.Module,
+    heads: Float[Tensor, "batch tokens heads head_dim"],
+) -> None:
+    """Take in heads as Hugging Face's attention functions return them."""
     if module in names:
         see(Target(names[module], "self", heads.shape[-2], heads.shape[-1]), heads.flatten(-2))
 
@@ -334,10 +348,10 @@ def _watch_output(stack: contextlib.ExitStack, module: nn.Module, target: Target
 
 
 def _watch_multihead(stack: contextlib.ExitStack, module: nn.MultiheadAttention, target: Target, see: See) -> None:
-    """`nn.MultiheadAttention` never calls its output projection as a module: it hands the weights to a function.
+    """`nn.MultiheadAttention` never calls its output projection as a module: it passes the weights to a function.
 
-    So while it runs its projection is the identity, which is exact; what comes out is the block, and the projection is
-    applied to it afterwards.
+    So the projection is replaced by the identity while it runs, which is exact. Its output is then the block, and the
+    projection is applied to it afterwards.
     """
     projection = module.out_proj
     weight, bias = projection.weight, projection.bias
@@ -349,7 +363,7 @@ def _watch_multihead(stack: contextlib.ExitStack, module: nn.MultiheadAttention,
         identity = torch.eye(weight.shape[0], device=weight.device, dtype=weight.dtype)
         projection._parameters.update(cast(Any, {"weight": identity, "bias": None}))
 
-    def after(_: nn.Module, __: Any, output: tuple[torch.Tensor, Any]) -> tuple[torch.Tensor, Any]:
+    def after(_: nn.Module, __: Any, output: tuple[Tensor, Any]) -> tuple[Tensor, Any]:
         restore()
         heads, weights = output
         see(target, heads if module.batch_first or heads.ndim == 2 else heads.transpose(0, 1))

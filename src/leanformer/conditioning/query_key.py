@@ -1,7 +1,7 @@
-"""The rank of what a head can ask for: W_Q W_Kᵀ of every head of any model, read off its weights.
+"""The rank of what a head can ask for: W_Q W_Kᵀ of every head of any model, read from its weights.
 
-A head compares two tokens by xᵀ W_Q W_Kᵀ y, a matrix of the width that has at most rank head_dim; the effective rank
-says how many of those directions training put to use. May import conditioning and probing.
+A head compares two tokens by xᵀ W_Q W_Kᵀ y. The matrix is as large as the width and has at most rank head_dim; the
+effective rank says how many of those directions the weights use.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
 
 from leanformer.conditioning.probing import unwrap
 from leanformer.conditioning.spectra import conditioning
+from leanformer.records.base import RecordPart
 
 FUSED = {"qkv": 3, "qk": 2, "c_attn": 3}
 """Layers that compute queries, keys and maybe values at once, and how many of them."""
@@ -20,15 +22,27 @@ APART = (("q_proj", "k_proj"), ("query", "key"), ("q_lin", "k_lin"), ("q", "k"))
 """Names of a layer for queries and one for keys."""
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head")
 OTHER_SCORES = ("xca", "channel", "covariance", "factor")
-"""Attentions that compare channels, not tokens, or none at all: W_Q W_Kᵀ is not what their scores are made of."""
+"""Kinds of attention whose scores compare channels or nothing at all: they are not made of W_Q W_Kᵀ."""
+
+
+class LayerRanks(RecordPart):
+    """The ranks of W_Q W_Kᵀ in one attention, head by head."""
+
+    name: str
+    """Name of the attention module in the model."""
+    heads: int
+    head_dim: int
+    width: int
+    effective_rank: tuple[float, ...]
+    stable_rank: tuple[float, ...]
 
 
 @torch.no_grad()
-def query_key_ranks(model: nn.Module) -> list[dict[str, Any]]:
+def query_key_ranks(model: nn.Module) -> list[LayerRanks]:
     """For every attention that has queries and keys: the effective and the stable rank of W_Q W_Kᵀ, head by head.
 
-    Rotary positions, which turn queries and keys, change neither number at equal positions. Norms of queries and keys
-    (Qwen3's) are not in it.
+    Rotary positions, which rotate queries and keys, change neither number at equal positions. Norms of queries and
+    keys (as in Qwen3) are not taken into account.
     """
     found = []
     for name, module in unwrap(model).named_modules():
@@ -37,27 +51,34 @@ def query_key_ranks(model: nn.Module) -> list[dict[str, Any]]:
             continue
         query, key = weights
         values = conditioning(_product(query.double(), key.double()), name)
+        heads, head_dim, width = query.shape
         found.append(
-            {
-                "name": name,
-                "heads": query.shape[0],
-                "head_dim": query.shape[1],
-                "width": query.shape[2],
-                "effective_rank": values.effective_rank.tolist(),
-                "stable_rank": values.stable_rank.tolist(),
-            }
+            LayerRanks(
+                name=name,
+                heads=heads,
+                head_dim=head_dim,
+                width=width,
+                effective_rank=tuple(values.effective_rank.tolist()),
+                stable_rank=tuple(values.stable_rank.tolist()),
+            )
         )
     return found
 
 
-def _product(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """A small matrix with the singular values of W_Q W_Kᵀ: the bases that QR splits off do not change them."""
+PerHead = Float[Tensor, "heads head_dim width"]
+"""Weights of queries or of keys, head by head."""
+
+
+def _product(
+    query: Float64[Tensor, "heads head_dim width"], key: Float64[Tensor, "heads head_dim width"]
+) -> Float64[Tensor, "heads rank rank"]:
+    """A small matrix with the singular values of W_Q W_Kᵀ: QR removes orthogonal bases, which do not change them."""
     left, right = (torch.linalg.qr(weight.mT.cpu()).R for weight in (query, key))
     return left @ right.mT
 
 
-def query_key(module: nn.Module) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """W_Q and W_K of an attention module, each (heads, head_dim, width); None if it is none."""
+def query_key(module: nn.Module) -> tuple[PerHead, PerHead] | None:
+    """W_Q and W_K of an attention module; None if the module is not one."""
     if any(word in type(module).__name__.lower() for word in OTHER_SCORES):
         return None
     pair = _of_multihead(module) if isinstance(module, nn.MultiheadAttention) else _fused(module) or _apart(module)
@@ -70,8 +91,8 @@ def query_key(module: nn.Module) -> tuple[torch.Tensor, torch.Tensor] | None:
     return query.unflatten(0, (heads, head_dim)), keys
 
 
-Pair = tuple[torch.Tensor, torch.Tensor]
-"""Weights of queries and of keys, head after head."""
+Pair = tuple[Float[Tensor, "columns width"], Float[Tensor, "key_columns width"]]
+"""Weights of queries and of keys, one head below the other."""
 
 
 def _of_multihead(module: nn.MultiheadAttention) -> Pair:
@@ -90,7 +111,7 @@ def _fused(module: nn.Module) -> Pair | None:
         weight = _weight(getattr(module, name, None))
         if weight is None or len(weight) % parts:
             continue
-        if name != "qkv" or values in (None, len(weight) // parts):  # else values are of another size than queries
+        if name != "qkv" or values in (None, len(weight) // parts):  # otherwise values have another size than queries
             query, key = weight.chunk(parts)[:2]
             return query, key
     return None
@@ -104,16 +125,16 @@ def _apart(module: nn.Module) -> Pair | None:
     return None
 
 
-def _weight(layer: Any) -> torch.Tensor | None:
-    """Rows are what a layer computes; transformers' Conv1D keeps them as columns."""
+def _weight(layer: Any) -> Float[Tensor, "columns width"] | None:
+    """The weight with one row per output; transformers' Conv1D stores one column per output."""
     weight = getattr(layer, "weight", None)
-    if not isinstance(weight, torch.Tensor) or weight.ndim != 2 or isinstance(layer, nn.Embedding):
+    if not isinstance(weight, Tensor) or weight.ndim != 2 or isinstance(layer, nn.Embedding):
         return None
     return weight.mT if type(layer).__name__ == "Conv1D" else weight
 
 
 def _heads(module: nn.Module, columns: int) -> int | None:
-    """How many heads an attention has: as it says, as head_dim tells, or as its config does."""
+    """How many heads an attention has: by its head_dim, its own attributes, or its configuration."""
     if isinstance(head_dim := getattr(module, "head_dim", None), int) and columns % head_dim == 0:
         return columns // head_dim
     for holder in (module, getattr(module, "config", None)):

@@ -1,12 +1,12 @@
 """Condition numbers and ranks of batches of matrices: exact, in double precision, as fast as the Gram matrix allows.
 
-κ = σ_1/σ_k with k = min(N, M), as in Definition 3.1 of the paper. May import torch and NumPy.
+κ = σ_1/σ_k with k = min(N, M), as in Definition 3.1 of the paper.
 
-How. The eigenvalues of the smaller Gram matrix, formed in float64, are the squared singular values with an error of
-about 1e-15·σ_1², so κ comes out with a relative error near 1e-15·κ². That beats a float32 SVD, which errs by 6 % at
-κ = 10⁶, and takes a fraction of its time. Matrices whose κ exceeds 5·10⁵ are done again, alone, by a float64 SVD.
-Chunks of matrices go to one thread per core, each with one BLAS thread; NumPy releases the interpreter lock in the
-products and, given enough rows at a time, in the eigenvalues.
+How: the eigenvalues of the smaller Gram matrix, formed in float64, are the squared singular values with an error of
+about 1e-15·σ_1², so κ has a relative error near 1e-15·κ². That is more accurate than a float32 SVD, which is off by
+6 % at κ = 10⁶, and takes a fraction of its time. Matrices whose κ exceeds 5·10⁵ are computed again, one by one, by a
+float64 SVD. Chunks of matrices go to one thread per core, each with one BLAS thread. NumPy releases the interpreter
+lock in the products and, given enough rows at a time, in the eigenvalues.
 """
 
 import functools
@@ -16,12 +16,12 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from jaxtyping import Bool, Float, Float64, Int64
+from numpy import ndarray
 from threadpoolctl import ThreadpoolController
+from torch import Tensor
 
 from leanformer.machine import cores
-
-Array = NDArray[np.float64]
 
 GRAM_LIMIT = 5e5
 """κ above which the Gram matrix is no longer trusted: its error of 1e-15·κ² would pass 2.5e-4."""
@@ -32,28 +32,28 @@ SMALL_SIDE = 48
 UNLOCKED_SIZE = 500
 """NumPy's eigenvalues release the interpreter lock only for more than this many rows at a time."""
 FEW_OPERATIONS = 2e5
-"""Below this many multiplications a plain SVD takes less time than dividing up the work."""
+"""Below this many multiply-accumulates a plain SVD takes less time than dividing up the work."""
 
 
 @dataclass(frozen=True)
 class Conditioning:
     """Numbers of a batch of matrices, each a float64 tensor of the batch's shape."""
 
-    kappa: torch.Tensor
+    kappa: Float64[Tensor, "*batch"]
     """σ_1/σ_k; infinite where σ_k is zero in double precision."""
-    sigma_max: torch.Tensor
-    sigma_min: torch.Tensor
-    rank: torch.Tensor
-    """Singular values that stand out from the rounding of the stored numbers (int64)."""
-    effective_rank: torch.Tensor
+    sigma_max: Float64[Tensor, "*batch"]
+    sigma_min: Float64[Tensor, "*batch"]
+    rank: Int64[Tensor, "*batch"]
+    """Singular values that stand out from the rounding of the stored numbers."""
+    effective_rank: Float64[Tensor, "*batch"]
     """exp of the entropy of σ/Σσ (Roy and Vetterli): how many directions carry the matrix."""
-    stable_rank: torch.Tensor
+    stable_rank: Float64[Tensor, "*batch"]
     """Σσ²/σ_1²."""
-    floor: torch.Tensor
-    """The κ that rounding of the stored numbers alone would leave of a singular matrix of this size and scale."""
+    floor: Float64[Tensor, "*batch"]
+    """The κ that a singular matrix of this size and scale shows because its stored numbers are rounded."""
 
     @property
-    def limited_by_dtype(self) -> torch.Tensor:
+    def limited_by_dtype(self) -> Bool[Tensor, "*batch"]:
         """Where κ is within a factor 3 of that floor: the true value may be larger. Measure in a wider type."""
         return self.kappa > self.floor / 3
 
@@ -65,15 +65,17 @@ class Conditioning:
 
 
 @torch.no_grad()
-def condition_number(matrices: torch.Tensor, name: str = "the batch") -> torch.Tensor:
-    """κ of each matrix in a batch (…, N, M), as a float64 tensor of shape (…)."""
+def condition_number(
+    matrices: Float[Tensor, "*batch rows columns"], name: str = "the batch"
+) -> Float64[Tensor, "*batch"]:
+    """κ of each matrix in a batch (…, rows, columns), as a float64 tensor of shape (…)."""
     values = singular_values(_plain(matrices, name), name)
     return torch.from_numpy(_kappa(values, max(matrices.shape[-2:]))).reshape(matrices.shape[:-2])
 
 
 @torch.no_grad()
-def conditioning(matrices: torch.Tensor, name: str = "the batch") -> Conditioning:
-    """Singular-value numbers of each matrix in a batch (…, N, M) of any floating dtype.
+def conditioning(matrices: Float[Tensor, "*batch rows columns"], name: str = "the batch") -> Conditioning:
+    """Numbers from the singular values of each matrix in a batch (…, rows, columns) of any floating dtype.
 
     Args:
         matrices: the batch, on any device; the work is done on the CPU.
@@ -89,7 +91,7 @@ def conditioning(matrices: torch.Tensor, name: str = "the batch") -> Conditionin
     lowest = noise * (np.sqrt(long_side) - np.sqrt(short_side - 1))
     highest = np.maximum(4 * noise * (np.sqrt(long_side) + np.sqrt(short_side)), _tolerance(values, long_side))
 
-    def shaped(array: NDArray) -> torch.Tensor:
+    def shaped(array: ndarray) -> Tensor:
         return torch.from_numpy(array).reshape(matrices.shape[:-2])
 
     return Conditioning(
@@ -103,8 +105,8 @@ def conditioning(matrices: torch.Tensor, name: str = "the batch") -> Conditionin
     )
 
 
-def _plain(matrices: torch.Tensor, name: str) -> torch.Tensor:
-    """The batch as (batch, N, M) of float32 or float64 on the CPU."""
+def _plain(matrices: Float[Tensor, "*batch rows columns"], name: str) -> Float[Tensor, "matrices rows columns"]:
+    """The batch as one list of matrices of float32 or float64 on the CPU."""
     if matrices.ndim < 2 or 0 in matrices.shape[-2:]:
         raise ValueError(
             f"{name}: needs matrices (…, rows, columns) with rows and columns, got {tuple(matrices.shape)}"
@@ -117,18 +119,20 @@ def _plain(matrices: torch.Tensor, name: str) -> torch.Tensor:
     return plain.reshape(-1, *matrices.shape[-2:])
 
 
-def _tolerance(values: Array, long_side: int) -> Array:
+def _tolerance(values: Float64[ndarray, "matrices side"], long_side: int) -> Float64[ndarray, " matrices"]:
     """Below this a singular value counts as zero in double precision."""
     return long_side * np.finfo(np.float64).eps * values[:, 0]
 
 
-def _kappa(values: Array, long_side: int) -> Array:
+def _kappa(values: Float64[ndarray, "matrices side"], long_side: int) -> Float64[ndarray, " matrices"]:
     top, bottom = values[:, 0], values[:, -1]
     return np.divide(top, bottom, out=np.full_like(top, np.inf), where=bottom > _tolerance(values, long_side))
 
 
-def singular_values(matrices: torch.Tensor, name: str = "the batch") -> Array:
-    """All singular values of a batch (batch, N, M) of float32 or float64, largest first: (batch, min(N, M))."""
+def singular_values(
+    matrices: Float[Tensor, "matrices rows columns"], name: str = "the batch"
+) -> Float64[ndarray, "matrices side"]:
+    """All singular values of matrices of float32 or float64, largest first; `side` is the shorter of the two."""
     count, rows, columns = matrices.shape
     short_side, long_side = min(rows, columns), max(rows, columns)
     work = count * short_side * short_side * long_side
@@ -151,24 +155,29 @@ def singular_values(matrices: torch.Tensor, name: str = "the batch") -> Array:
     return values if scale is None else values * scale[:, :, 0]
 
 
-def _small_svd(matrices: torch.Tensor, name: str) -> Array:
-    """A few small matrices: calling overhead is all that counts, and LAPACK's SVD is quickest on tall ones."""
+def _small_svd(matrices: Float[Tensor, "matrices rows columns"], name: str) -> Float64[ndarray, "matrices side"]:
+    """A few small matrices: only calling overhead counts, and LAPACK's SVD is fastest on tall ones."""
     tall = matrices if matrices.shape[1] >= matrices.shape[2] else matrices.mT
     try:
         values = torch.linalg.svdvals(tall.double()).numpy()
-    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # LAPACK answers so to NaN
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # LAPACK's answer to NaN
         values = np.full((len(matrices), 1), np.nan)
     if not np.isfinite(values).all():
         _check_finite(matrices.isfinite().all(dim=2).all(dim=1).numpy(), name)
     return values
 
 
-def _check_finite(finite: NDArray[np.bool_], name: str) -> None:
+def _check_finite(finite: Bool[ndarray, " matrices"], name: str) -> None:
     if not finite.all():
         raise ValueError(f"{name}: {np.sum(~finite)} of {len(finite)} matrices hold NaN or infinity")
 
 
-def _fill(matrices: NDArray, values: Array, start: int, stop: int) -> None:
+def _fill(
+    matrices: Float[ndarray, "matrices rows columns"],
+    values: Float64[ndarray, "matrices side"],
+    start: int,
+    stop: int,
+) -> None:
     """Singular values of matrices[start:stop] into values[start:stop]; NaN where a matrix is not finite."""
     part, out = matrices[start:stop], values[start:stop]
     count, rows, columns = part.shape

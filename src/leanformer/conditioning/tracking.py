@@ -1,7 +1,7 @@
-"""κ along a training run: on a fixed batch, at chosen steps, without a trace in the training itself.
+"""κ along a training run: on a fixed batch, at chosen steps, without changing the training.
 
-`track` finds out by itself when the optimizer steps and, if no batch is given, keeps the first one that the model sees.
-`callbacks.py` does the same for the Hugging Face Trainer and for Lightning. May import probe.
+`track` sees the optimizer's steps by itself and, if no batch is given, keeps the first one that the model sees.
+`callbacks.py` does the same for the Hugging Face Trainer and for Lightning.
 """
 
 from __future__ import annotations
@@ -9,25 +9,28 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from leanformer.conditioning.probing import Call, Rule, measure, unwrap
 from leanformer.machine import is_first_process
-from leanformer.records.files import plain
+from leanformer.records.files import append_line
 from leanformer.records.numbers import quantiles
 
 
 class Tracker:
-    """Records of κ by layer; see `track`."""
+    """Records of κ by layer; see `track`.
+
+    A record is a plain dictionary, as in the file of JSON lines: `step`, the labels given to `record`,
+    `mean_over_layers` and `median_over_layers` of κ, and `layers`, a list of `LayerSummary` as dictionaries. If nothing
+    could be measured it holds `step` and `error`.
+    """
 
     def __init__(
         self,
@@ -58,22 +61,20 @@ class Tracker:
         record = {
             "step": self.step,
             **labels,
-            "mean_over_layers": fmean(layer["kappa"]["mean"] for layer in layers),  # the protocol of the paper's Fig. 2
-            "median_over_layers": quantiles([layer["kappa"]["median"] for layer in layers], [0.5])[0],
-            "layers": layers,
+            "mean_over_layers": fmean(layer.kappa.mean for layer in layers),  # the protocol of the paper's Fig. 2
+            "median_over_layers": quantiles([layer.kappa.median for layer in layers], [0.5])[0],
+            "layers": [layer.model_dump() for layer in layers],
         }
         return self._keep(record)
 
     def _keep(self, record: dict[str, Any]) -> dict[str, Any]:
         self.records.append(record)
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(plain(record)) + "\n")
+            append_line(self._path, record)
         return record
 
     def keep_batch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Take a copy of the first inputs that the model sees as the fixed batch, and record step 0."""
+        """Copy the first inputs that the model sees as the fixed batch, and record step 0."""
         if self.batch is None and not self._measuring:
             optional = _optional(self.model)
             wanted = {key: value for key, value in kwargs.items() if key not in LABELS or key not in optional}
@@ -86,7 +87,7 @@ class Tracker:
             self._try()
 
     def _try(self) -> None:
-        """Measure without standing in the training's way: what cannot be measured is recorded as such."""
+        """Measure without stopping the training: if it is not possible, the reason is recorded."""
         try:
             self.record()
         except ValueError as error:
@@ -101,28 +102,28 @@ def track(
     path: str | Path | None = None,
     projections: Rule | None = None,
 ) -> Iterator[Tracker]:
-    """Record κ by layer before training and every so many optimizer steps.
+    """Record κ by layer before training and every `every` optimizer steps.
 
     >>> with lf.track(model, every=100, path="kappa.jsonl") as tracker:
     ...     for inputs, labels in loader:
-    ...         ...  # an ordinary training loop: steps of the model's optimizer are seen by themselves
+    ...         ...  # an ordinary training loop: the steps of the model's optimizer are counted
     >>> [(record["step"], record["mean_over_layers"]) for record in tracker.records]
 
     Random state, train and eval modes, buffers and gradients are as if nothing had been measured: the trained weights
-    are the same to the last bit. Works beside `torch.compile`, autocast, gradient checkpointing and DDP, where the
-    first process measures.
+    are bit-identical. Works with `torch.compile`, autocast, gradient checkpointing and DDP, where the first process
+    measures.
 
     Args:
         model: the model being trained.
         batch: a fixed batch to measure on, in any form that `measure` takes; by default the first that the model sees.
         every: optimizer steps between measurements.
-        path: a file to which each record is added as a line of JSON as it comes.
+        path: a file to which each record is appended as a line of JSON.
         projections: as for `probe`.
     """
     tracker = Tracker(model, batch, every, path, projections)
     mine = {id(parameter) for parameter in tracker.model.parameters()}
 
-    first: list[Optimizer] = []  # where several optimizers share the model, a step of the first is a step
+    first: list[Optimizer] = []  # if several optimizers share the model, the steps of the first are counted
 
     def stepped(optimizer: Optimizer, *_: Any) -> None:
         if not first and any(id(p) in mine for group in optimizer.param_groups for p in group["params"]):
@@ -143,7 +144,7 @@ def track(
 
 
 LABELS = ("labels", "label", "targets")
-"""Arguments that are left out where the model can do without: the loss is not measured."""
+"""Arguments that are left out if the model can run without them: the loss is not measured."""
 
 
 def _optional(model: nn.Module) -> set[str]:
@@ -152,7 +153,7 @@ def _optional(model: nn.Module) -> set[str]:
 
 
 def _copied(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, Tensor):
         return value.detach().clone()
     if isinstance(value, Mapping):
         return {key: _copied(item) for key, item in value.items()}

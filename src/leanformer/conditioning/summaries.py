@@ -1,0 +1,46 @@
+"""What is recorded of one attention block: plain numbers over all of its matrices."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import WithJsonSchema
+
+from leanformer.models.base import Kind
+from leanformer.records.base import RecordPart
+
+Kappa = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number"}, {"const": "inf"}]})]
+"""A condition number. It is infinite for singular matrices, which JSON writes as "inf"."""
+
+
+class KappaSummary(RecordPart):
+    """κ over the matrices of a layer. It is heavy-tailed, so the quartiles stand beside mean and maximum."""
+
+    median: Kappa
+    lower_quartile: Kappa
+    upper_quartile: Kappa
+    mean: Kappa
+    max: Kappa
+
+
+class LayerSummary(RecordPart):
+    """The numbers of one attention block."""
+
+    name: str
+    """Name of the attention module in the model."""
+    kind: Kind
+    heads: int | None
+    """None where the model does not show it."""
+    head_dim: int | None
+    tokens: int
+    columns: int
+    """Columns of the block, h·d."""
+    matrices: int
+    """One per sample, or per window where attention is windowed."""
+    kappa: KappaSummary
+    rank_deficient: int
+    """Matrices without full rank."""
+    limited_by_dtype: int
+    """Matrices whose κ is as large as the precision of the stored numbers allows."""
+    effective_rank: float
+    stable_rank: float
