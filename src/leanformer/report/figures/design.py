@@ -1,36 +1,36 @@
 """The figure of a design plan: parameters against memory of every candidate."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from leanformer.designing.record import CandidateRecord, DesignRecord
 from leanformer.report.figures.style import FIXED, GREY, INK, SPLIT, THEORY, framed, short_name
 
-Record = Mapping[str, Any]
 
-
-def pareto(record: Record) -> Figure:
+def pareto(record: DesignRecord) -> Figure:
     """Parameters against memory of every candidate within the limits; the front, warnings and recommendation marked."""
+    plain = [(params, memory) for params, memory, warned in record.points if not warned]
+    warned = [(params, memory) for params, memory, warned in record.points if warned]
 
     def draw(axes: Axes) -> None:
-        def points(rows: Sequence[Any]) -> tuple[list[float], list[float]]:
-            return [row[0] / 1e6 for row in rows], [row[1] / 1e9 for row in rows]
-
-        def ends(row: Record) -> tuple[float, float]:
-            return row["params"] / 1e6, row["memory_bytes"] / 1e9
-
-        axes.plot(
-            *points([p for p in record["points"] if not p[2]]), ".", color=GREY, ms=3, alpha=0.6, label="candidate"
-        )
-        axes.plot(*points([p for p in record["points"] if p[2]]), "x", color=SPLIT, ms=4, label="with a warning")
-        front = [[row["params"], row["memory_bytes"]] for row in record["front"]]
-        axes.plot(*points(front), "o", color=FIXED, ms=4, mfc="none", label="dominated by none")
-        axes.plot(*ends(record["original"]), "s", color=INK, ms=7, label="original")
-        axes.plot(*ends(record["recommended"]), "*", color=THEORY, ms=13, label="try first")
-        axes.set(xlabel="parameters, millions", ylabel=f"training memory, GB, batch {record['setting']['batch']}")
-        axes.set_title(f"Leaner designs of {short_name(record['original']['architecture']['name'])}")
+        axes.plot(*_places(plain), ".", color=GREY, ms=3, alpha=0.6, label="candidate")
+        axes.plot(*_places(warned), "x", color=SPLIT, ms=4, label="with a warning")
+        axes.plot(*_places(map(_costs, record.front)), "o", color=FIXED, ms=4, mfc="none", label="dominated by none")
+        axes.plot(*_places([_costs(record.original)]), "s", color=INK, ms=7, label="original")
+        axes.plot(*_places([_costs(record.recommended)]), "*", color=THEORY, ms=13, label="try first")
+        axes.set(xlabel="parameters, millions", ylabel=f"training memory, GB, batch {record.setting.batch}")
+        axes.set_title(f"Leaner designs of {short_name(record.original.architecture.name)}")
         axes.legend()
 
     return framed(draw)
+
+
+def _costs(candidate: CandidateRecord) -> tuple[int, int]:
+    return candidate.params, candidate.memory_bytes
+
+
+def _places(costs: Iterable[tuple[int, int]]) -> tuple[list[float], list[float]]:
+    listed = list(costs)
+    return [params / 1e6 for params, _ in listed], [memory / 1e9 for _, memory in listed]

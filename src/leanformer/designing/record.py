@@ -1,0 +1,144 @@
+"""The record of a design, and the plan in plain words, composed from the record's facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pydantic import computed_field
+
+from leanformer.architecture import Regime
+from leanformer.costs.runs import RunCost, WholeRun
+from leanformer.costs.setting import Setting
+from leanformer.designing.guards import Guard
+from leanformer.records.base import Json, Migration, PlainArchitecture, RecordPart
+from leanformer.records.circumstances import DatedRecord
+
+
+class CandidateRecord(RecordPart):
+    """One design in numbers."""
+
+    architecture: PlainArchitecture
+    regime: Regime
+    params: int
+    forward_macs: int
+    """Multiply-accumulates of a forward pass of the whole batch."""
+    memory_bytes: int
+    gaussian_kappa: float
+    guards: tuple[Guard, ...]
+    run: RunCost | None = None
+    """What a whole run of it costs, if that was asked for."""
+
+    @property
+    def warned(self) -> bool:
+        return any(guard.level != "note" for guard in self.guards)
+
+
+def _from_version_1(found: Json) -> Json:
+    """Version 1 kept no facts about the run and the refused designs: their sentences are kept as they are."""
+    unexplained = [line for line in found.get("words", ()) if line.startswith("A run of") or "are left out" in line]
+    return {**found, "kept_words": unexplained}
+
+
+class DesignRecord(DatedRecord):
+    """What `leanformer design` writes."""
+
+    kind: ClassVar[str] = "design"
+    migrations: ClassVar[Mapping[int, Migration]] = {1: _from_version_1}
+
+    setting: Setting
+    original: CandidateRecord
+    recommended: CandidateRecord
+    recommended_peak_bytes: int
+    """Traced peak memory of the recommended design."""
+    front: tuple[CandidateRecord, ...]
+    """The designs that no other dominates."""
+    considered: int
+    """Designs within the limits."""
+    refused: int = 0
+    """Designs within the limits that a guard keeps out."""
+    first_refusal: Guard | None = None
+    """Why the first of them is kept out."""
+    run: WholeRun | None = None
+    """The whole run that `original.run` and `recommended.run` are for."""
+    kept_words: tuple[str, ...] = ()
+    """Sentences of an older record whose facts it does not hold."""
+    points: tuple[tuple[int, int, bool], ...]
+    """Parameters, memory, and whether there is a warning, for every design within the limits."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def words(self) -> list[str]:
+        """The plan in plain words."""
+        lines = [_sizes(self), _costs(self), _prediction(self)]
+        lines += [f"{guard.level}: {guard}" for guard in self.recommended.guards]
+        if self.first_refusal is not None:
+            lines.append(
+                f"{_counted(self.refused, 'design')} left out because a guard refuses (force shows all designs). "
+                f"The first: {self.first_refusal}"
+            )
+        return [*lines, *_runs(self), *self.kept_words]
+
+
+def _sizes(record: DesignRecord) -> str:
+    was, now = record.original, record.recommended
+    old, new = was.architecture, now.architecture
+    fewer = 100 * (1 - now.params / was.params)
+
+    def change(word: str) -> str:
+        before, after = (_listed([getattr(stage, word) for stage in a.stages]) for a in (old, new))
+        return after if before == after else f"{after} (was {before})"
+
+    return (
+        f"Train {_counted(new.depth, 'layer')} (was {old.depth}) with {change('heads')} heads of {change('head_dim')} "
+        f"and MLPs of {change('mlp_dim')}: {now.params / 1e6:.1f} M parameters, "
+        f"{abs(fewer):.0f} % {'fewer' if fewer >= 0 else 'more'}."
+    )
+
+
+def _costs(record: DesignRecord) -> str:
+    was, now, batch = record.original, record.recommended, record.setting.batch
+    memory = f"{was.memory_bytes / 1e9:.1f} to {now.memory_bytes / 1e9:.1f} GB"
+    macs = f"{was.forward_macs / batch / 1e9:.2f} to {now.forward_macs / batch / 1e9:.2f} G"
+    peak = record.recommended_peak_bytes / 1e9
+    return (
+        f"Memory for a batch of {batch} goes from {memory} (traced peak {peak:.1f} GB), "
+        f"multiply-accumulates (MACs) per sample go from {macs}."
+    )
+
+
+def _prediction(record: DesignRecord) -> str:
+    was, now = record.original.gaussian_kappa, record.recommended.gaussian_kappa
+    return (
+        f"A Gaussian attention block would have κ = {now:.2f} (was {was:.2f}). Real attention is far above both: "
+        "take this as a direction only, and train the shallow control beside the design."
+    )
+
+
+def _runs(record: DesignRecord) -> list[str]:
+    run = record.run
+    if run is None:
+        return []
+    where = f"{_short(run.samples)} samples on {run.devices} × {run.device} at {100 * run.utilisation:.0f} % of peak"
+    return [
+        f"A run of {where}, {name}: {cost.flops:.2g} FLOPs, {cost.device_hours:,.0f} device-hours "
+        f"({cost.wall_hours:,.1f} h), {cost.energy_kwh:,.0f} kWh."
+        for name, cost in (("original", record.original.run), ("recommended", record.recommended.run))
+        if cost is not None
+    ]
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return str(numbers[0]) if len(set(numbers)) == 1 else "/".join(map(str, numbers))
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _short(count: int) -> str:
+    """A round count as people write it: 384 M."""
+    for factor, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= factor and count % (factor // 1000) == 0:
+            return f"{count / factor:g} {unit}"
+    return f"{count:,}"
