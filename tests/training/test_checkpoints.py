@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leanformer.records.files import locked, write_text
-from leanformer.training.checkpoints import SUMS, Checkpoints, random_state, set_random_state
+from leanformer.training.checkpoints import SUMS, Checkpoints
+from leanformer.training.randomness import random_state, set_random_state
 
 
 def save(checkpoints: Checkpoints, step: int, best: int | None = None) -> None:

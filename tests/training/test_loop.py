@@ -24,8 +24,13 @@ from leanformer.data.order import Order, Share
 from leanformer.models import registry as families
 from leanformer.models.weights import from_pretrained
 from leanformer.training.checkpoints import Checkpoints
-from leanformer.training.loop import Diverged, decay_groups, seed_everything, train
-from leanformer.training.run import Training, read_run, write_run
+from leanformer.training.monitoring import Diverged
+from leanformer.training.optimizer import decay_groups
+from leanformer.training.randomness import seed_everything
+from leanformer.training.loop import train
+from leanformer.training.settings import Training
+from leanformer.training.result import Result
+from leanformer.training.run import read_run, write_run
 from support import tiny_run as trained
 
 fork = multiprocessing.get_context("fork")
@@ -60,7 +65,7 @@ def test_it_is_the_bare_loop_to_the_last_bit(tmp_path: Path) -> None:
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
-    assert [loss for _, loss in result["losses"]] == losses
+    assert [loss for _, loss in result.losses] == losses
     for name, tensor in from_pretrained(folder).state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
 
@@ -68,7 +73,7 @@ def test_it_is_the_bare_loop_to_the_last_bit(tmp_path: Path) -> None:
 def test_accumulation_changes_sums_only(tmp_path: Path) -> None:
     whole = train(trained.described(tmp_path / "whole", steps=8))
     pieces = train(trained.described(tmp_path / "pieces", steps=8, accumulate=4))
-    assert pieces["losses"] == [[step, pytest.approx(loss, abs=1e-5)] for step, loss in whole["losses"]]
+    assert pieces.losses == [(step, pytest.approx(loss, abs=1e-5)) for step, loss in whole.losses]
 
 
 def test_the_average_of_weights_is_what_is_evaluated_and_saved(tmp_path: Path) -> None:
@@ -76,7 +81,7 @@ def test_the_average_of_weights_is_what_is_evaluated_and_saved(tmp_path: Path) -
     runs = [trained.described(tmp_path / str(steps), steps=steps, **settings) for steps in (1, 2, 3)]
     results = [train(run) for run in runs]
     averaged = trained.described(tmp_path / "averaged", steps=3, ema=0.75, **settings)
-    assert train(averaged)["losses"] == results[-1]["losses"]
+    assert train(averaged).losses == results[-1].losses
     first, second, third = (from_pretrained(run).state_dict() for run in runs)
     for name, mean in from_pretrained(averaged).state_dict().items():  # the first update copies, later ones decay
         wanted = 0.75 * (0.75 * first[name] + 0.25 * second[name]) + 0.25 * third[name]
@@ -215,7 +220,7 @@ train(sys.argv[1])
 """
 
 
-def _launched(processes: int, folder: Path) -> dict[str, Any]:
+def _launched(processes: int, folder: Path) -> Result:
     torchrun = Path(sys.executable).with_name("torchrun")
     program = folder / "program.py"
     program.write_text(TWICE)
@@ -223,7 +228,7 @@ def _launched(processes: int, folder: Path) -> dict[str, Any]:
     command = [torchrun, "--standalone", "--nproc-per-node", str(processes), program, folder]
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert finished.returncode == 0, finished.stderr[-3000:]
-    return json.loads((folder / "result.json").read_text())
+    return Result.read(folder / "result.json")
 
 
 def test_two_processes_give_the_curve_of_one(tmp_path: Path) -> None:
@@ -231,9 +236,9 @@ def test_two_processes_give_the_curve_of_one(tmp_path: Path) -> None:
     settings: dict[str, Any] = dict(steps=30, accumulate=2, task=task)
     one = train(trained.described(tmp_path / "one", **settings))
     two = _launched(2, trained.described(tmp_path / "two", **settings))
-    assert np.allclose(one["losses"], two["losses"], rtol=1e-4, atol=1e-5)
-    for ours, theirs in zip(one["evaluations"], two["evaluations"], strict=True):
-        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+    assert np.allclose(one.losses, two.losses, rtol=1e-4, atol=1e-5)
+    for ours, theirs in zip(one.evaluations, two.evaluations, strict=True):
+        assert ours.scores["loss"] == pytest.approx(theirs.scores["loss"], rel=1e-3)
     weights = (from_pretrained(tmp_path / name).state_dict() for name in ("one", "two"))
     for ours, theirs in zip(*(state.values() for state in weights), strict=True):
         assert torch.allclose(ours, theirs, atol=2e-3)
@@ -258,7 +263,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_step_and_batch(tmp_pat
     with pytest.raises(Diverged, match=f"the loss became nan at step 8 .*batch of samples {samples}, …"):
         train(folder, data)
     assert Checkpoints(folder / "checkpoints").steps() == [3, 6]
-    assert train(folder)["final"]["step"] == 500
+    assert train(folder).final["step"] == 500
 
 
 def test_weights_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
@@ -277,7 +282,7 @@ def test_weights_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
     with pytest.raises(Diverged, match="weights became infinite or no numbers at step 6"):
         train(folder, Poisoned(healthy.task, healthy.found))
     assert Checkpoints(folder / "checkpoints").steps() == [3]
-    assert train(folder)["final"]["step"] == 40
+    assert train(folder).final["step"] == 40
 
 
 def test_a_full_disk_is_one_clear_line_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +305,7 @@ def test_a_full_disk_is_one_clear_line_and_nothing_is_lost(tmp_path: Path, monke
     with pytest.raises(OSError, match="the disk has 0 MB free, 0 MB are needed"):
         train(folder)
     monkeypatch.undo()
-    assert train(folder)["final"]["step"] == 40
+    assert train(folder).final["step"] == 40
 
 
 @pytest.mark.parametrize(
@@ -309,13 +314,13 @@ def test_a_full_disk_is_one_clear_line_and_nothing_is_lost(tmp_path: Path, monke
         (dict(steps=0), "steps must be a whole number of at least 1, got 0"),
         (dict(batch=1.5), "batch must be a whole number of at least 1, got 1.5"),
         (dict(lr=math.nan), "lr must be a number of at least 0, got nan"),
-        (dict(schedule="linear"), "schedule must be cosine, one-cycle, triangle or constant, got 'linear'"),
+        (dict(schedule="linear"), "schedule must be one of cosine, one-cycle, triangle, constant, got 'linear'"),
         (dict(precision="half"), "precision must be one of float32, bfloat16, float16, got 'half'"),
-        (dict(ema=1.0), "ema must lie between 0 and 1, got 1.0"),
-        (dict(save_every=0), "save_every must be at least 1 step, got 0"),
+        (dict(ema=1.0), "ema must be a number between 0 and 1, or None, got 1.0"),
+        (dict(save_every=0), "save_every must be a whole number of at least 1, got 0"),
         (dict(betas=3), "betas must be two numbers from 0 to below 1, got 3"),
-        (dict(clip=-1), "clip must be a number above 0, got -1"),
-        (dict(clip="abc"), "clip must be a number above 0, got 'abc'"),
+        (dict(clip=-1), "clip must be a number above 0, or None, got -1"),
+        (dict(clip="abc"), "clip must be a number above 0, or None, got 'abc'"),
         (dict(warmup=40), "a warm-up of 40 steps leaves none of 40: give a share, such as warmup=0.1"),
     ],
 )
@@ -324,20 +329,20 @@ def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
         trained.training(**settings)
 
 
-def test_other_mistakes_are_told(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"is no run: it holds no run\.json"):
+def test_other_mistakes_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is not a run folder: it has no run\.json"):
         train(tmp_path)
     folder = trained.described(tmp_path / "a", accumulate=3)
     with pytest.raises(ValueError, match="a batch of 16 does not divide into 1 processes × 3 pieces"):
         train(folder)
     with pytest.raises(ValueError, match=r"holds another run: training.accumulate is 3 there and 1 here"):
         write_run(trained.run(), folder)
-    with pytest.raises(ValueError, match="--log-with takes tensorboard, trackio, wandb, got 'mlflow'"):
+    with pytest.raises(ValueError, match="log_with must be one of tensorboard, trackio, wandb, got 'mlflow'"):
         train(trained.described(tmp_path / "b"), log_with="mlflow")
-    with pytest.raises(ValueError, match="--log-with wandb needs the package of that name: pip install wandb"):
+    with pytest.raises(ValueError, match="log_with='wandb' needs the package of that name: pip install wandb"):
         train(tmp_path / "b", log_with="wandb")
 
 
 def test_bfloat16_trains(tmp_path: Path) -> None:
     result = train(trained.described(tmp_path, steps=6, precision="bfloat16"))
-    assert all(math.isfinite(loss) for _, loss in result["losses"])
+    assert all(math.isfinite(loss) for _, loss in result.losses)

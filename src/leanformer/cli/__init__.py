@@ -3,7 +3,9 @@
 import os
 import sys
 
-from leanformer.cli import compare, design, generate, glue, measure, models, paper, recipes, report, sweep, train  # noqa: F401  each adds its commands to the app
+# Each of these modules adds its commands to the app; --help lists them in this order.
+from leanformer.cli import compare, design, measure, sweep, train, glue, generate  # noqa: F401  # isort: skip
+from leanformer.cli import report, recipes, models, paper, schema  # noqa: F401  # isort: skip
 from leanformer.cli.shared import app, messages
 from leanformer.machine import disconnect, is_first_process
 

@@ -1,36 +1,46 @@
 """`leanformer glue`: fine-tuning after pre-training."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from leanformer.cli.shared import AsJson, app, count, messages, names, output
+from leanformer.cli.shared import (
+    AsJson,
+    Jobs,
+    Seeds,
+    Settings,
+    app,
+    messages,
+    names,
+    output,
+    print_json,
+    print_sentences,
+    print_written,
+)
 
 
 @app.command()
 def glue(
     start: Annotated[Path, typer.Argument(help="The folder of a finished `leanformer compare crammed-bert`.")],
     tasks: Annotated[str, typer.Option(help='Which, such as "sst2,rte" [default: all eight].')] = "",
-    seeds: Annotated[str, typer.Option(help="How many [default: 3].")] = "",
+    seeds: Seeds = None,
     data: Annotated[str | None, typer.Option(help="Folder that holds glue/ [default: LEANFORMER_DATA].")] = None,
     budget: Annotated[str | None, typer.Option(help='Of each task [default: "epochs=5"].')] = None,
-    settings: Annotated[list[str], typer.Option("--set", help='Any setting, as in "training.lr=1e-4".')] = [],  # noqa: B006
-    jobs: Annotated[int | None, typer.Option(help="Runs at a time [default: one per GPU or core].")] = None,
+    settings: Settings = [],  # noqa: B006
+    jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="Folder [default: START/glue].", file_okay=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fine-tune pre-trained models on GLUE: every task at hand, every arm, a table with intervals.
+    """Fine-tune pre-trained models on GLUE: every available task, every arm, a table with intervals.
 
-    Tasks whose data are missing are named as missing, and are in no average. Goes on where it was stopped.
+    Tasks whose data are missing are named as missing, and are in no average. The same command resumes.
     """
     from leanformer.cli.progress import RunsProgress
+    from leanformer.data.glue import GLUE_TASKS
     from leanformer.experiments.glue import glue as run
-    from leanformer.records.files import plain
+    from leanformer.machine import is_first_process
     from leanformer.report import glue as report
-    from leanformer.report.page import sentence
-    from leanformer.tasks.sentence_classes import GLUE_TASKS
 
     folder = out or start / "glue"
     with RunsProgress(messages) as progress:
@@ -38,7 +48,7 @@ def glue(
             start,
             tasks=names(tasks) or list(GLUE_TASKS),
             out=folder,
-            seeds=count("--seeds", seeds) if seeds else None,
+            seeds=seeds,
             data=data,
             settings=settings,
             budget=budget,
@@ -47,11 +57,12 @@ def glue(
             planned=lambda plan, runs: progress.planned(plan.steps, runs),
             listen=progress.hear,
         )
+    if not is_first_process():
+        return
+    page = report.write(record, folder)
     if as_json:
-        print(json.dumps(plain(record), indent=2))
+        print_json(record.to_dict())
     else:
         output.print(report.table(record))
-        for line in report.words(record):
-            output.print(sentence(line), highlight=False, soft_wrap=True, markup=False)
-    (folder / "glue.md").write_text(report.markdown(record), encoding="utf-8")
-    messages.print(f"written: {folder}/glue.json, glue.md", style="dim", highlight=False, soft_wrap=True)
+        print_sentences(record.sentences())
+    print_written(f"{folder}/glue.json, {page.name}")

@@ -1,11 +1,10 @@
 """`leanformer models`: names that can be built."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from leanformer.cli.shared import AsJson, app, output
+from leanformer.cli.shared import AsJson, app, output, print_json
 
 
 @app.command()
@@ -14,16 +13,12 @@ def models(
     as_json: AsJson = False,
 ) -> None:
     """The model names that every other command and `leanformer.create` take."""
-    from leanformer.models import registry as families
-    from leanformer.models.published import LEAN_MODELS
+    from leanformer.models.names import listed
 
-    listed = {**families.names(), "lean": list(LEAN_MODELS)}
-    listed = {key: [name for name in names if containing in name] for key, names in listed.items()}
-    if not any(listed.values()):
-        raise ValueError(f"no model name contains {containing!r}; `leanformer models` lists all")
+    found = listed(containing)
     if as_json:
-        print(json.dumps(listed, indent=2))
+        print_json(found)
         return
-    for key, names in listed.items():
+    for family, names in found.items():
         if names:
-            output.print(f"[bold]{key}[/]  {'  '.join(names)}")
+            output.print(f"[bold]{family}[/]  {'  '.join(names)}")

@@ -1,11 +1,10 @@
 """`leanformer paper`: the scorecard."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from leanformer.cli.shared import AsJson, app, messages, output
+from leanformer.cli.shared import AsJson, app, messages, output, print_json
 
 
 @app.command()
@@ -17,30 +16,22 @@ def paper(
 ) -> None:
     """The scorecard: each printed figure of the paper beside a recount from built models.
 
-    Builds every model of Tables 1 to 5 and the Long-Range Arena grid without weights, counts its parameters and, for
-    image models, the memory that training takes: about 40 seconds.
+    Builds every model of Tables 1 to 5 and the Long-Range Arena grid without weights. Counts its parameters and, for
+    image models, the memory that training takes. Takes about 40 seconds.
     """
-    from leanformer.models.published import ROWS
-    from leanformer.paper.memory import memory as count_memory
-    from leanformer.paper.scorecard import scorecard
-    from leanformer.report.scorecard import markdown, memory_summary, summary, terminal_table
-
     if as_json and as_markdown:
         raise ValueError("--json and --markdown exclude each other")
-    rows = [row for row in ROWS if row.table == table] if table else ROWS
-    if not rows:
-        known = ", ".join(dict.fromkeys(f'"{row.table}"' for row in ROWS))
-        raise ValueError(f'--table "{table}" names no table; there are {known}')
+    from leanformer.models.published import rows_of
+    from leanformer.paper.scorecard import scorecard
+    from leanformer.report.scorecard import markdown, sentences, terminal_table
+
     with messages.status("counting") as status:
-        recounts = scorecard(rows, progress=lambda row: status.update(f"counting {row.model}"))
-        found = count_memory(recounts, lambda row: status.update(f"memory of {row.model}")) if memory else {}
+        record = scorecard(rows_of(table), memory=memory, progress=status.update)
     if as_json:
-        listed = [r.to_dict() | ({"memory": found[r.row].to_dict()} if r.row in found else {}) for r in recounts]
-        print(json.dumps({"summary": summary(recounts), "rows": listed}, indent=2))
+        print_json(record.to_dict())
     elif as_markdown:
-        print(markdown(recounts, found))
+        print(markdown(record))
     else:
-        output.print(terminal_table(recounts, found))
-        output.print(summary(recounts))
-        if found:
-            output.print(memory_summary(found))
+        output.print(terminal_table(record))
+        for sentence in sentences(record):
+            output.print(sentence)

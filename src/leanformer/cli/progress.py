@@ -1,4 +1,4 @@
-"""Progress of a comparison where a person is watching: all runs, and each that is under way."""
+"""Progress of runs where a person is watching: all of them, and each that is under way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leanformer.machine import is_first_process
 
 
 class RunsProgress:
-    """Bars on stderr; where that is no terminal, nothing but the messages."""
+    """Bars on stderr; without a terminal, nothing but the messages."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -43,7 +43,7 @@ class RunsProgress:
     ) -> None:
         self.bars.stop()
         if kind is KeyboardInterrupt:
-            self.say("stopped; the same command goes on where it stopped")
+            self.say("stopped; repeat the command to resume")
 
     def say(self, message: str) -> None:
         if is_first_process():

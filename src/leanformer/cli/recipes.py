@@ -1,26 +1,25 @@
 """`leanformer recipes`: what can be compared."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from leanformer.cli.shared import AsJson, app, output
+from leanformer.cli.shared import AsJson, app, output, print_json
 
 
 @app.command()
 def recipes(
-    name: Annotated[str, typer.Argument(help="Show only this one.")] = "",
+    name: Annotated[str, typer.Argument(help="Show only this one, in full.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """The recipes that `compare` takes, each with its command, its time and what to expect."""
-    import inspect
+    """The recipes that `compare`, `sweep` and `train` take, each with its command, its time and what to expect."""
+    from leanformer.experiments import recipes as known
 
-    from leanformer.experiments import recipes as listed
-
-    texts = {key: inspect.getdoc(listed.function(key)) or "" for key in ([name] if name else listed.names())}
+    described = {key: known.description(key) for key in ([name] if name else known.names())}
     if as_json:
-        print(json.dumps(texts, indent=2))
+        print_json(described)
         return
-    for key, text in texts.items():
-        output.print(f"[bold]{key}[/]  {text if name else text.splitlines()[0]}", highlight=False)
+    for key, text in described.items():
+        shown = text if name else (text.splitlines() or [""])[0]
+        output.print(f"[bold]{key}[/]  ", end="")
+        output.print(shown, highlight=False, markup=False)

@@ -5,39 +5,49 @@ from typing import Annotated
 
 import typer
 
-from leanformer.cli.shared import AsJson, app, messages
+from leanformer.cli.compare import show_comparison
+from leanformer.cli.shared import AsJson, app, output, print_json, print_sentences, print_written
+from leanformer.cli.sweep import show_sweep
 
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="The folder of a comparison or of a sweep, or its record.")],
+    folders: Annotated[list[Path], typer.Argument(help="The folder of a comparison, sweep or GLUE; or its record.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the pages [default: the first's own].")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a comparison's report again: report.html, report.md and figures as PNG, SVG and PDF; or a sweep's.
+    """Draw a report again: a comparison's report.html, report.md and figures as PNG, SVG and PDF; or a sweep's.
 
-    Of a folder with runs, the record is made anew, with whatever has finished since; a record alone is enough too.
+    From a folder with runs, the record is made again, with whatever has finished since. A record alone is enough too.
     Several sweeps are drawn side by side, in one figure.
     """
-    from leanformer.cli.compare import show_comparison
-    from leanformer.cli.sweep import show_sweep
-    from leanformer.experiments import sweep as sweeping
-    from leanformer.experiments.comparison import read_record, write_record
-    from leanformer.report import sweep
-    from leanformer.report.figures import style as figures
+    from leanformer.experiments import comparison, sweep
+    from leanformer.experiments.glue import RECORD, Glue
+    from leanformer.report import glue
+    from leanformer.report.figures.style import save
+    from leanformer.report.figures.sweep import side_by_side
 
-    run = runs[0]
-    folder = out or (run if run.is_dir() else run.parent)
-    if len(runs) > 1:
+    first = folders[0]
+    folder = out or (first if first.is_dir() else first.parent)
+    if len(folders) > 1:
         if as_json:
             raise ValueError("--json is for one folder: several are drawn side by side")
-        files = figures.save(sweep.side_by_side([sweeping.read_record(path) for path in runs]), folder / "sweeps")
-        messages.print(f"written: {', '.join(map(str, files))}", style="dim", highlight=False, soft_wrap=True)
-    elif sweeping.is_sweep(run):
-        swept = sweeping.read_record(run)
-        sweeping.write_record(swept, folder)
+        files = save(side_by_side([sweep.read_record(path) for path in folders]), folder / "sweeps")
+        print_written(", ".join(map(str, files)))
+    elif sweep.is_sweep(first):
+        swept = sweep.read_record(first)
+        swept.write(folder / sweep.RECORD)
         show_sweep(swept, folder, as_json)
+    elif (first / RECORD).is_file() or first.name == RECORD:
+        record = Glue.read(first / RECORD if first.is_dir() else first)
+        page = glue.write(record, folder)
+        if as_json:
+            print_json(record.to_dict())
+        else:
+            output.print(glue.table(record))
+            print_sentences(record.sentences())
+        print_written(str(page))
     else:
-        record = read_record(run)
-        write_record(record, folder)
-        show_comparison(record, folder, as_json)
+        compared = comparison.read_record(first)
+        compared.write(folder / comparison.RECORD)
+        show_comparison(compared, folder, as_json)

@@ -1,14 +1,19 @@
 """What the commands share: the app, consoles, options that several take, and how results are shown."""
 
+from __future__ import annotations
+
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from leanformer.records.base import Record
 
 app = typer.Typer(
     name="leanformer",
@@ -20,8 +25,6 @@ app = typer.Typer(
 )
 output = Console(width=None if sys.stdout.isatty() else 120)
 messages = Console(stderr=True)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 
 
 def _version(wanted: bool) -> None:
@@ -40,6 +43,9 @@ def _root(
 ) -> None: ...
 
 
+# Options
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 Model = Annotated[
     str, typer.Argument(help="A name from `leanformer models` or of any timm model, or a saved model's folder.")
 ]
@@ -47,33 +53,28 @@ Out = Annotated[
     Path | None, typer.Option(help="Folder for the record and the figure [default: runs/…].", file_okay=False)
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of initial weights and random inputs.")]
+RecipeName = Annotated[
+    str,
+    typer.Argument(help="What to run: a name (`leanformer recipes` lists them), package.module:name or file.py:name."),
+]
+Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds [default: the recipe's].")]
+Steps = Annotated[int | None, typer.Option(min=1, help="Optimizer steps of the original.")]
+Batch = Annotated[int | None, typer.Option(min=1, help="Samples per step.")]
+Rate = Annotated[float | None, typer.Option("--lr", help="Peak learning rate.")]
+UserData = Annotated[
+    str | None, typer.Option("--data", help="Your data, or the folder that holds the recipe's data sets.")
+]
+OtherModel = Annotated[str | None, typer.Option("--model", help="Another original; lean is what `design` recommends.")]
+Original = Annotated[str, typer.Option(help='Sizes of the original, as in "depth=8,heads=4".')]
+Settings = Annotated[
+    list[str], typer.Option("--set", help='Any setting, as in "training.clip=0.5" or "task.shift=2"; repeatable.')
+]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Runs at a time [default: one per GPU or core].")]
 
 
-@contextmanager
-def working(what: str) -> Iterator[Callable[[str], None]]:
-    """A line that says what is being done, where a person is watching."""
-    with messages.status(what) as status:
-        yield lambda step: status.update(f"{what}: {step}")
-
-
-def show(
-    record: Mapping[str, Any], table: Callable[..., Any], draw: Callable[..., Any], path: Path, as_json: bool
-) -> None:
-    """Write the record and its figure; print the record or its table."""
-    from leanformer.records.files import plain, write_json
-    from leanformer.report.figures.style import save
-
-    write_json(path.with_suffix(".json"), record)
-    files = save(draw(record), path)
-    if as_json:
-        print(json.dumps(plain(record), indent=2))
-    else:
-        output.print(table(record))
-        for warning in record.get("warnings", ()):
-            output.print(f"[yellow]note[/] {warning}", highlight=False)
-    messages.print(
-        f"written: {path.with_suffix('.json')}, {files[0].name}, {files[1].name}", style="dim", highlight=False
-    )
+def names(text: str) -> list[str] | None:
+    """ "a, b" as a list; None if the option was not given."""
+    return [name.strip() for name in text.split(",")] if text else None
 
 
 def numbers(option: str, text: str) -> list[int]:
@@ -90,11 +91,44 @@ def numbers(option: str, text: str) -> list[int]:
     return found
 
 
-def count(option: str, text: str) -> int:
-    if not text.strip().isdigit() or int(text) < 1:
-        raise ValueError(f'{option} takes a whole number of at least 1, got "{text}"')
-    return int(text)
+# Output
 
 
-def names(text: str) -> list[str] | None:
-    return [name.strip() for name in text.split(",")] if text else None
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """A line that says what is being done, where a person is watching."""
+    with messages.status(what) as status:
+        yield lambda step: status.update(f"{what}: {step}")
+
+
+def print_json(value: Any) -> None:
+    from leanformer.records.files import plain
+
+    print(json.dumps(plain(value), indent=2))
+
+
+def print_sentences(phrases: Sequence[str]) -> None:
+    from leanformer.experiments.sentences import as_sentence
+
+    for phrase in phrases:
+        output.print(as_sentence(phrase), highlight=False, soft_wrap=True, markup=False)
+
+
+def print_written(what: str) -> None:
+    """Say on stderr which files were written."""
+    messages.print(f"written: {what}", style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
+def show(record: Record, table: Callable[[Any], Any], draw: Callable[[Any], Any], path: Path, as_json: bool) -> None:
+    """Write the record and its figure; print the record or its table and notes."""
+    from leanformer.report.figures.style import save
+
+    record.write(path.with_suffix(".json"), indent=2)
+    files = save(draw(record), path)
+    if as_json:
+        print_json(record.to_dict())
+    else:
+        output.print(table(record))
+        for warning in getattr(record, "warnings", ()):
+            output.print("[yellow]note[/]", warning, highlight=False, markup=False)
+    print_written(f"{path.with_suffix('.json')}, {', '.join(file.name for file in files)}")

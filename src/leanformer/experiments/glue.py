@@ -1,27 +1,84 @@
-"""GLUE after pre-training: every task that is at hand, every arm, every seed, in one table.
+"""GLUE after pre-training: every task that is available, every arm, every seed, in one table (glue.json).
 
-Tasks whose data are missing are named as missing; the average is over the others, the same for every arm. May import
-comparison, recipes, statistics, records and tasks.
+Tasks whose data are missing are named as missing. The average is over the others, the same for every arm.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from leanformer.experiments import recipes
+from pydantic import computed_field
+
+from leanformer.data.glue import GLUE_TASKS
+from leanformer.data.hub import NotAvailable
+from leanformer.experiments import recipes, sentences
+from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, ArmName
 from leanformer.experiments.comparison import Listener, Planned, compare
 from leanformer.experiments.overrides import adjusted
-from leanformer.experiments.verdicts import compare_pairs, estimate
-from leanformer.records.circumstances import circumstances
-from leanformer.records.files import plain, write_text
-from leanformer.tasks.sentence_classes import GLUE_TASKS, NotAvailable, SentenceClasses
+from leanformer.experiments.records import Comparison
+from leanformer.experiments.verdicts import Estimate, Verdict, compare_pairs, estimate
+from leanformer.machine import is_first_process
+from leanformer.records.base import Json, RecordPart
+from leanformer.records.circumstances import DatedRecord, circumstances, fields_of
+from leanformer.tasks.sentence_classes import SentenceClasses
 
+RECORD = "glue.json"
 MARGIN = 1.0
 """Points of the average that matter."""
+
+
+class TaskScore(RecordPart):
+    score: Estimate | None
+    scores: dict[str, float]
+    """By seed."""
+
+
+class TaskScores(RecordPart):
+    """One task of GLUE."""
+
+    metric: str
+    arms: dict[ArmName, TaskScore]
+    words: list[str]
+    failures: dict[str, str]
+
+
+def _from_version_1(written: Json) -> Json:
+    """0.1 stored the sentences of the average; now they are composed from the scores."""
+    arms = {arm: [task["arms"][arm]["scores"] for task in written["tasks"].values()] for arm in written["params"]}
+    averages = {arm: _averages(scores) for arm, scores in arms.items()}
+    found = [verdict.model_dump() for verdict in _verdicts(averages)]
+    return {**{key: value for key, value in written.items() if key != "words"}, "verdicts": found}
+
+
+class Glue(DatedRecord):
+    """GLUE's tasks by arm."""
+
+    kind: ClassVar[str] = "glue"
+    migrations: ClassVar[Any] = {1: _from_version_1}
+
+    tasks: dict[str, TaskScores]
+    average: dict[ArmName, Estimate]
+    params: dict[ArmName, int]
+    missing: dict[str, str]
+    """Tasks without data here, and why."""
+    verdicts: list[Verdict]
+    """Lean's average against that of the original and of the control."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def words(self) -> list[str]:
+        return [verdict.words for verdict in self.verdicts]
+
+    def sentences(self) -> list[str]:
+        return [*self.words, *(sentences.missing_task(name, why) for name, why in self.missing.items())]
+
+    def __repr__(self) -> str:
+        return f"Glue({', '.join(self.tasks)}: arms {', '.join(self.params)})"
+
+    __str__ = __repr__
 
 
 def glue(
@@ -37,63 +94,75 @@ def glue(
     say: Callable[[str], None] = lambda message: None,
     planned: Planned = lambda plan, runs: None,
     listen: Listener = lambda arm, seed, event: None,
-) -> dict[str, Any]:
+) -> Glue:
     """Fine-tune the models of a pre-training comparison on GLUE; returns the record that glue.json keeps.
 
     Args:
         start: the folder of a finished comparison of masked language models.
-        tasks: which of GLUE's; those without data here are named in the record's `missing`.
+        tasks: which of GLUE's. Those without data here are named in the record's `missing`.
         out, seeds, settings, budget, jobs, say, planned, listen: as for `compare`.
         data: the folder that holds glue/ [default: LEANFORMER_DATA].
     """
     if unknown := [name for name in tasks if name not in GLUE_TASKS]:
         raise ValueError(f"there is no GLUE task {', '.join(unknown)}; there are {', '.join(GLUE_TASKS)}")
     out = Path(out) if out is not None else Path(start) / "glue"
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Comparison] = {}
     missing: dict[str, str] = {}
     for name in tasks:
-        recipe = adjusted(recipes.recipe(f"glue-{name}"), start=str(start), data=data, settings=settings)
-        assert isinstance(recipe.task, SentenceClasses)
+        recipe = adjusted(recipes.recipe(f"glue-{name}"), start=str(start), settings=settings)
+        task = recipe.task if data is None else recipe.task.with_data(data)
+        assert isinstance(task, SentenceClasses)
         try:
-            recipe.task.find()
+            task.find()
         except NotAvailable as error:
             missing[name] = str(error)
             say(f"{name} is left out: {error}")
             continue
-        shared = dict(seeds=seeds, budget=budget, jobs=jobs, say=say, planned=planned, listen=listen)
-        found[name] = compare(replace(recipe, name=name), out=out / name, **shared)  # type: ignore[arg-type]
+        found[name] = compare(
+            replace(recipe, name=name, task=task),
+            out=out / name,
+            seeds=seeds,
+            budget=budget,
+            jobs=jobs,
+            say=say,
+            planned=planned,
+            listen=listen,
+        )
     if not found:
-        raise ValueError("no task of GLUE is at hand: " + "; ".join(missing.values()))
+        raise ValueError("no task of GLUE is available here: " + "; ".join(missing.values()))
     record = _record(found, missing)
-    write_text(out / "glue.json", json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
+    if is_first_process():
+        record.write(out / RECORD)
     return record
 
 
-def _record(found: Mapping[str, Mapping[str, Any]], missing: Mapping[str, str]) -> dict[str, Any]:
-    arms = list(dict.fromkeys(arm for record in found.values() for arm in record["arms"]))
-    averages = {arm: _averages([record["arms"][arm]["scores"] for record in found.values()]) for arm in arms}
-    words = [
-        compare_pairs("lean", against, averages["lean"], averages[against], MARGIN, unit="%").words
-        for against in ("original", "shallow")
-        if averages.get("lean", {}).keys() & averages.get(against, {}).keys()
-    ]
-    return {
-        "kind": "glue",
-        "tasks": {
-            name: {
-                "metric": record["metric"]["name"],
-                "arms": {arm: {key: row[key] for key in ("score", "scores")} for arm, row in record["arms"].items()},
-                "words": record["verdict"]["all_words"],
-                "failures": record["failures"],
-            }
+def _record(found: Mapping[str, Comparison], missing: Mapping[str, str]) -> Glue:
+    arms = list(dict.fromkeys(arm for record in found.values() for arm in record.arms))
+    averages = {arm: _averages([record.arms[arm].scores for record in found.values()]) for arm in arms}
+    return Glue(
+        tasks={
+            name: TaskScores(
+                metric=record.metric.name,
+                arms={arm: TaskScore(score=row.score, scores=row.scores) for arm, row in record.arms.items()},
+                words=record.verdict.all_words,
+                failures=record.failures,
+            )
             for name, record in found.items()
         },
-        "average": {arm: asdict(estimate(list(values.values()))) for arm, values in averages.items() if values},
-        "params": {arm: row["params"] for arm, row in next(iter(found.values()))["arms"].items()},
-        "missing": dict(missing),
-        "words": words,
-        **circumstances().model_dump(),
-    }
+        average={arm: estimate(list(values.values())) for arm, values in averages.items() if values},
+        params={arm: row.params for arm, row in next(iter(found.values())).arms.items()},
+        missing=dict(missing),
+        verdicts=_verdicts(averages),
+        **fields_of(circumstances()),
+    )
+
+
+def _verdicts(averages: Mapping[str, Mapping[int, float]]) -> list[Verdict]:
+    return [
+        compare_pairs(LEAN, against, averages[LEAN], averages[against], MARGIN, unit="%")
+        for against in (ORIGINAL, SHALLOW)
+        if averages.get(LEAN, {}).keys() & averages.get(against, {}).keys()
+    ]
 
 
 def _averages(scores: Sequence[Mapping[str, float]]) -> dict[int, float]:

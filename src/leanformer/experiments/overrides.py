@@ -1,29 +1,28 @@
 """A recipe with other models, data or settings, as a command line or a notebook asks for them.
 
-May import recipe, tasks, training, zoo and designs.
+This is where texts such as "depth=4,heads=8" and "training.lr=1e-3" become values.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from leanformer import tasks
-from leanformer.architecture import Architecture
+from leanformer import models, tasks
+from leanformer.architecture import KEEPS, Architecture
 from leanformer.designing.plan import design
-from leanformer.experiments.recipe import ARMS, Recipe
-from leanformer.models import names as zoo
-from leanformer.tasks import load
-from leanformer.training.run import Training
+from leanformer.experiments.arms import LEAN, ORIGINAL, USUAL, Arm
+from leanformer.experiments.plan import ComparisonPlan
+from leanformer.experiments.recipe import Recipe
+from leanformer.training.settings import Training
 
-SIZES = ("depth", "heads", "head_dim", "mlp_dim", "width", "keep")
+SIZES = ("depth", "heads", "head_dim", "mlp_dim", "width", "keep", "regime")
 
 
 def adjusted(
@@ -41,89 +40,105 @@ def adjusted(
     """The recipe with what was asked for changed.
 
     Args:
-        data: the folder of the recipe's data; for the recipe `images`, the folder of images itself.
-        model: another original, by name; the lean design is then what `leanformer design` recommends.
-        original, lean: changes to these two, such as "depth=4,heads=8,mlp_dim=128,keep=width".
+        data: the user's data; the recipe's task says whether that is a data set or a folder that holds some.
+        model: another original, by name. The lean design is then what `lf.design` recommends.
+        original, lean: changes to these two, such as "depth=4,heads=8,mlp_dim=128,regime=split".
         arms: further arms, each "NAME:changes to the original".
         settings: "training.lr=1e-3", "task.flip=true", …
-        start: a comparison whose trained models these begin with; models and tokenizer are then its.
+        start: a comparison whose trained models these begin with. Models and tokenizer are then its own.
         training: changes to the training, by name; None leaves a setting as it is.
     """
-    changes = {key: value for key, value in (training or {}).items() if value is not None}
-    task_changes: dict[str, Any] = {}
-    for setting in settings:
-        room, key, value = _setting(setting)
-        (changes if room == "training" else task_changes)[key] = value
-    known = {item.name for item in fields(Training)}
-    if unknown := changes.keys() - known:
-        raise ValueError(f"training has no setting {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
-    if recipe.name == "images":
-        if data is None:
-            raise ValueError("the recipe images needs --data DIR, a folder with train/CLASS/*.png and val/CLASS/*.png")
-        model = model or recipe.original.name  # built anew, for the classes that the folder has
+    recipe = with_settings(recipe, settings, training or {})
     if data is not None:
-        data = str(Path(data).expanduser().resolve())  # a run must find its data from anywhere
-        task_changes["dataset" if recipe.name == "images" else "root"] = data
-    recipe = replace(
-        recipe,
-        training=replace(recipe.training, **changes),
-        task=tasks.read({**recipe.task.to_dict(), **task_changes}),
-    )
+        recipe = _refitted(replace(recipe, task=recipe.task.with_data(data)))
     if start:
         recipe = started(recipe, start)
     if model is not None:
-        recipe = replace(recipe, original=zoo.architecture_of(model, **load(recipe.task).options))
+        recipe = replace(recipe, original=models.architecture_of(model, **tasks.load(recipe.task).options))
     if original:
         recipe = replace(recipe, original=redesigned(recipe.original, original))
-    if model is not None and not lean:
-        recipe = replace(recipe, lean=_recommended(recipe.original))
     if lean:
         recipe = replace(recipe, lean=redesigned(recipe.original, lean))
-    for arm in arms:
-        name, colon, text = arm.partition(":")
-        if not colon or not re.fullmatch(r"[A-Za-z][\w-]*", name) or name in (*ARMS, "figures"):
-            raise ValueError(f'--arm takes a new name and sizes, as in "narrow:heads=2,mlp_dim=64", got "{arm}"')
-        recipe = replace(recipe, others={**recipe.others, name: redesigned(recipe.original, text)})
-    return recipe
+    elif model is not None:
+        recipe = replace(recipe, lean=_recommended(recipe.original))
+    return with_arms(recipe, arms)
+
+
+def with_settings(recipe: Recipe, texts: Sequence[str], training: Mapping[str, Any]) -> Recipe:
+    """With other settings of the training and of the task; those in texts win."""
+    changes: dict[str, dict[str, Any]] = {
+        "training": {key: value for key, value in training.items() if value is not None},
+        "task": {},
+    }
+    for text in texts:
+        where, key, value = _setting(text)
+        changes[where][key] = value
+    return replace(
+        recipe,
+        training=Training.from_dict({**recipe.training.to_dict(), **changes["training"]}),
+        task=tasks.read({**recipe.task.to_dict(), **changes["task"]}) if changes["task"] else recipe.task,
+    )
+
+
+def _refitted(recipe: Recipe) -> Recipe:
+    """With models for the user's data: options that the models give, such as classes, become what the data need."""
+    options = tasks.load(recipe.task).options
+
+    def refit(design: Architecture) -> Architecture:
+        return design.with_options(**{key: value for key, value in options.items() if key in design.options})
+
+    others = {arm: refit(design) for arm, design in recipe.others.items()}
+    return replace(recipe, original=refit(recipe.original), lean=refit(recipe.lean), others=others)
+
+
+def with_arms(recipe: Recipe, texts: Sequence[str]) -> Recipe:
+    """With further arms, each "NAME:changes to the original"."""
+    others = dict(recipe.others)
+    for text in texts:
+        name, colon, sizes = text.partition(":")
+        if not colon or name in USUAL:
+            raise ValueError(f'an arm is given by a new name and sizes, "narrow:heads=2,mlp_dim=64", got "{text}"')
+        others[name] = Arm(name, redesigned(recipe.original, sizes)).architecture
+    return replace(recipe, others=others)
 
 
 def started(recipe: Recipe, start: str) -> Recipe:
     """A recipe whose models begin with those of a comparison: its arms, with the recipe's own options."""
     path = Path(start) / "plan.json"
     if not path.is_file():
-        raise ValueError(f"--start {start} is no comparison: it holds no plan.json")
-    plan = json.loads(path.read_text(encoding="utf-8"))
+        raise ValueError(f"{start} is not the folder of a comparison: it has no plan.json")
+    plan = ComparisonPlan.read(path)
     tokenizers = sorted(Path(start).glob("*/seed-*/model/tokenizer.json"))
     if not tokenizers:
-        raise ValueError(f"--start {start} holds no finished run with a tokenizer")
+        raise ValueError(f"{start} has no finished run with a tokenizer")
     options = {key: value for key, value in recipe.original.options.items() if key != "vocab_size"}
-    designs = {
-        arm: Architecture.from_dict(design).with_options(**options) for arm, design in plan["architectures"].items()
-    }
-    if missing := {"original", "lean"} - designs.keys():
-        raise ValueError(f"--start {start} lacks the arm {', '.join(sorted(missing))}")
+    designs = {arm: design.with_options(**options) for arm, design in plan.architectures.items()}
+    if missing := {ORIGINAL, LEAN} - designs.keys():
+        raise ValueError(f"{start} lacks the arm {', '.join(sorted(missing))}")
     return replace(
         recipe,
-        original=designs["original"],
-        lean=designs["lean"],
-        others={arm: design for arm, design in designs.items() if arm not in ARMS},
-        arms=tuple(arm for arm in plan["arms"] if arm in ARMS),
+        original=designs[ORIGINAL],
+        lean=designs[LEAN],
+        others={arm: design for arm, design in designs.items() if arm not in USUAL},
+        arms=tuple(arm for arm in plan.arms if arm in USUAL),
         task=tasks.read({**recipe.task.to_dict(), "tokenizer": str(tokenizers[0].parent)}),
         start=start,
     )
 
 
 def _recommended(original: Architecture) -> Architecture:
-    """The plan that `leanformer design` would give; a model that cannot take the data is told here."""
+    """The design that `lf.design` would recommend. A model that cannot take the data is reported here."""
     try:
         return design(original).recommended.architecture
     except (RuntimeError, AssertionError) as error:
         options = ", ".join(f"{key}={value}" for key, value in original.options.items())
         reason = str(error).splitlines()[0]
         raise ValueError(
-            f"{original.name} cannot be built for these data ({options}): {reason}; "
-            f"--set task.img_size=224 scales images"
+            f"{original.name} cannot be built for these data ({options}): {reason}; the task's img_size scales images"
         ) from error
+
+
+# Texts
 
 
 def redesigned(base: Architecture, text: str) -> Architecture:
@@ -134,17 +149,12 @@ def redesigned(base: Architecture, text: str) -> Architecture:
         if not equals or key not in SIZES:
             raise ValueError(f'sizes are given as in "depth=4,heads=8,mlp_dim=128" ({", ".join(SIZES)}), got "{item}"')
         sizes[key] = _value(value, text)
-    keep = sizes.pop("keep", "head_dim")
-    changed = base
-    for key in ("width", "heads", "depth", "head_dim", "mlp_dim"):
-        if key not in sizes:
-            continue
-        if key == "heads":
-            changed = changed.with_heads(sizes[key], keep)
-        else:
-            method = {"width": "with_width", "depth": "with_depth", "head_dim": "with_head_dim", "mlp_dim": "with_mlp"}
-            changed = getattr(changed, method[key])(sizes[key])
-    return changed
+    regime = sizes.pop("regime", None)
+    if regime is not None:
+        if regime not in KEEPS:
+            raise ValueError(f"regime must be fixed or split, got {regime!r}")
+        sizes["keep"] = KEEPS[regime]
+    return base.resized(**sizes)
 
 
 def axes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -153,9 +163,9 @@ def axes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     for text in texts:
         names, equals, values = text.partition("=")
         if not equals or not values.strip():
-            raise ValueError(f'--vary takes an axis and its values, as in "heads=1,2,4", got "{text}"')
+            raise ValueError(f'an axis is given with its values, as in "heads=1,2,4", got "{text}"')
         if names in found:
-            raise ValueError(f"--vary {names} is given twice: give all its values at once")
+            raise ValueError(f"the axis {names} is given twice: give all its values at once")
         found[names] = tuple(_plain(_value(value.strip(), text)) for value in values.split(","))
     return found
 
@@ -163,7 +173,7 @@ def axes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
 def _setting(text: str) -> tuple[str, str, Any]:
     match = re.fullmatch(r"(training|task)\.(\w+)=(.*)", text)
     if match is None:
-        raise ValueError(f'--set takes "training.NAME=VALUE" or "task.NAME=VALUE", got "{text}"')
+        raise ValueError(f'a setting is given as "training.NAME=VALUE" or "task.NAME=VALUE", got "{text}"')
     return match[1], match[2], _plain(_value(match[3], text))
 
 
@@ -178,4 +188,4 @@ def _value(text: str, whole: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ValueError(f'"{whole}": {text!r} is no value ({str(error).splitlines()[0]})') from error
+        raise ValueError(f'"{whole}": {text!r} is not a value ({str(error).splitlines()[0]})') from error

@@ -2,34 +2,39 @@
 
 A sweep is a folder: sweep-plan.json, one comparison for each combination of settings (data, training) whose arms are
 the designs of the grid, and sweep.json, the record, which the folder alone gives. So sweeps are resumable and parallel
-as comparisons are, and grow by giving more values or seeds. May import comparison and the rooms that it stands on.
+as comparisons are, and grow when more values or seeds are given.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import json
-import statistics as plain_statistics
+import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from leanformer import tasks
+from leanformer import models, tasks
 from leanformer.architecture import KEEPS, Architecture
 from leanformer.conditioning.query_key import query_key_ranks
 from leanformer.costs.closed_forms import formula
 from leanformer.experiments import comparison
-from leanformer.experiments.comparison import Listener, NothingFinished, Planned, compare, folder_of
-from leanformer.experiments.recipe import Grid, Recipe
-from leanformer.experiments.verdicts import FEWEST_SEEDS, paired
+from leanformer.experiments.comparison import Listener, NothingFinished, Planned, compare
+from leanformer.experiments.grid import Grid
+from leanformer.experiments.plan import folder_of
+from leanformer.experiments.recipe import Recipe
+from leanformer.experiments.recipes import as_recipe
+from leanformer.experiments.records import Comparison
+from leanformer.experiments.sentences import FEWEST_SEEDS
+from leanformer.experiments.sweep_records import Difference, LeftOut, PlannedCell, Sweep, SweepCell, SweepPlan, in_words
+from leanformer.experiments.verdicts import paired
 from leanformer.machine import from_first_process, is_first_process
-from leanformer.models import registry as families
-from leanformer.models.weights import from_pretrained
-from leanformer.records.circumstances import circumstances
-from leanformer.records.files import plain, write_text
-from leanformer.training.run import Training
+from leanformer.records.circumstances import circumstances, fields_of
+from leanformer.records.files import locked
+from leanformer.training.run import differences
+from leanformer.training.settings import Training
 
 PLAN, RECORD = "sweep-plan.json", "sweep.json"
 
@@ -54,7 +59,7 @@ class Cell:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Those that are no sizes: task.points, training.lr, …"""
+        """Those that are settings, not sizes: task.points, training.lr, …"""
         return {name: value for name, value in sorted(self.each.items()) if "." in name}
 
     @property
@@ -66,7 +71,7 @@ class Cell:
 # The grid
 
 
-def cells(recipe: Recipe, grid: Grid) -> tuple[list[Cell], list[dict[str, Any]]]:
+def cells(recipe: Recipe, grid: Grid) -> tuple[list[Cell], list[LeftOut]]:
     """The grid's designs; and the combinations that cannot be built, each with the reason."""
     found: list[Cell] = []
     left_out = []
@@ -75,79 +80,74 @@ def cells(recipe: Recipe, grid: Grid) -> tuple[list[Cell], list[dict[str, Any]]]
         try:
             found.append(Cell(values, _design(recipe, grid, Cell(values, recipe.original).each)))
         except ValueError as error:
-            left_out.append({"values": values, "why": str(error)})
+            left_out.append(LeftOut(values=values, why=str(error)))
     if not found:
-        raise ValueError(f"no design of this grid can be built: {left_out[0]['why']}")
+        raise ValueError(f"no design of this grid can be built: {left_out[0].why}")
     return found, left_out
 
 
 def _design(recipe: Recipe, grid: Grid, each: Mapping[str, Any]) -> Architecture:
     base = widened(recipe.original, each["width"]) if "width" in each else recipe.original
-    if "depth" in each:
-        base = base.with_depth(each["depth"])
-    design = base
-    if "heads" in each:
-        regime = each.get("regime", "split" if "groups" in each else "fixed")
-        design = design.with_heads(each["heads"], KEEPS[regime])
-    if "head_dim" in each:
-        design = design.with_head_dim(each["head_dim"])
+    base = base.resized(depth=each.get("depth"))
+    regime = each.get("regime", "split" if "groups" in each else "fixed")
+    design = base.resized(heads=each.get("heads"), keep=KEEPS[regime])
+    design = design.resized(head_dim=each.get("head_dim"), mlp_dim=each.get("mlp_dim"))
     if "groups" in each:
-        design = design.with_heads(each["groups"] * design.stages[0].heads)
-    if "mlp_dim" in each:
-        design = design.with_mlp(each["mlp_dim"])
+        design = design.resized(heads=each["groups"] * design.stages[0].heads)
     if grid.equal_params:
         design = with_equal_params(design, base)
-    return families.family(design.family).canonical(design)
+    return models.family(design.family).canonical(design)
 
 
 def widened(base: Architecture, width: int) -> Architecture:
     """Another width, split between as many heads."""
-    return base.with_width(width).with_heads(base.stages[0].heads, keep="width")
+    return base.resized(width=width, heads=base.stages[0].heads, keep="width")
 
 
 def with_equal_params(design: Architecture, base: Architecture) -> Architecture:
     """The design with that MLP which brings its parameters nearest to the base's."""
     closed, mlp = formula(base), design.stages[0].mlp_dim
-    whole, more = (closed.parameters(design.with_mlp(size)).total for size in (mlp, mlp + 2))
+    whole, more = (closed.parameters(design.resized(mlp_dim=size)).total for size in (mlp, mlp + 2))
     over = whole - closed.parameters(base).total
     size = mlp - round(2 * over / (more - whole))
     if size < 1:
         stage = design.stages[0]
         raise ValueError(f"{stage.heads} heads of {stage.head_dim} alone have more parameters than the whole original")
     try:
-        return families.family(design.family).canonical(design.with_mlp(size))
+        return models.family(design.family).canonical(design.resized(mlp_dim=size))
     except ValueError:  # a gated MLP is even
-        return design.with_mlp(size + 1)
+        return design.resized(mlp_dim=size + 1)
 
 
 def _recipes(recipe: Recipe, found: Sequence[Cell]) -> dict[str, Recipe]:
-    """For every choice of settings, the recipe whose arms are its designs; what does not fit is told here."""
+    """For every choice of settings, the recipe whose arms are its designs. What does not fit is reported here."""
     made = {}
     for place in dict.fromkeys(cell.place for cell in found):
-        here = [cell for cell in found if cell.place == place]
-        rooms: dict[str, dict[str, Any]] = {"task": {}, "training": {}}
-        for name, value in here[0].settings.items():
-            room, _, key = name.partition(".")
-            rooms[room][key] = value
-        if unknown := rooms["training"].keys() - {item.name for item in fields(Training)}:
-            raise ValueError(f"training has no setting {', '.join(sorted(unknown))}")
-        original = recipe.original
-        for names, value in here[0].values.items():
-            if "." in names and "width" in names.split("+"):
-                original = widened(original, value)
-        made[place] = replace(
-            recipe,
-            task=tasks.read({**recipe.task.to_dict(), **rooms["task"]}),
-            training=replace(recipe.training, **rooms["training"]),
-            original=original,
-            lean=recipe.lean if original == recipe.original else original,
-            others={cell.arm: cell.design for cell in here},
-            arms=(),
-        )
+        made[place] = _recipe_at(recipe, [cell for cell in found if cell.place == place])
         fitted = made[place].fitted(tasks.load(made[place].task).options)
         for design in fitted.others.values():
-            families.family(design.family).canonical(design)
+            models.family(design.family).canonical(design)
     return made
+
+
+def _recipe_at(recipe: Recipe, here: Sequence[Cell]) -> Recipe:
+    changes: dict[str, dict[str, Any]] = {"task": {}, "training": {}}
+    for name, value in here[0].settings.items():
+        where, _, key = name.partition(".")
+        changes[where][key] = value
+    original = recipe.original
+    for names, value in here[0].values.items():
+        if "." in names and "width" in names.split("+"):
+            original = widened(original, value)
+    return replace(
+        recipe,
+        task=tasks.read({**recipe.task.to_dict(), **changes["task"]}) if changes["task"] else recipe.task,
+        training=Training.from_dict({**recipe.training.to_dict(), **changes["training"]}),
+        original=original,
+        lean=recipe.lean if original == recipe.original else original,
+        others={cell.arm: cell.design for cell in here},
+        arms=(),
+    )
 
 
 # Running it
@@ -164,170 +164,205 @@ def sweep(
     say: Callable[[str], None] = lambda message: None,
     planned: Planned = lambda plan, runs: None,
     listen: Listener = lambda arm, seed, event: None,
-) -> dict[str, Any]:
+) -> Sweep:
     """Train every design of a grid with every seed; returns the record that sweep.json keeps.
 
     >>> record = lf.sweep("digits", vary={"heads": [1, 2, 4, 8], "regime": ["fixed", "split"]})
 
     Args:
-        recipe: a recipe or the name of one; its original is what the grid changes.
-        vary: the axes, in order: along the first the score is drawn, one line for each value of the second, a panel for
-            each value of the others. Names are depth, heads, head_dim, mlp_dim, width, groups (of heads that fill the
-            width), regime (fixed or split), "task.NAME" and "training.NAME"; "task.dim+width" changes two together.
-            The recipe's own by default.
+        recipe: a recipe or the name of one. The grid changes its original.
+        vary: the axes, in order. The score is drawn along the first, with one line for each value of the second and a
+            panel for each value of the others. Names are depth, heads, head_dim, mlp_dim, width, groups (of heads that
+            fill the width), regime (fixed or split), "task.NAME" and "training.NAME"; "task.dim+width" changes two
+            together. The recipe's own axes by default.
         equal_params: whether every design gets the MLP that makes it as large as the original of its depth.
-        out: the sweep's folder [default: runs/sweep-RECIPE]. Designs that it holds already get new seeds too.
+        out: the sweep's folder [default: runs/sweep-RECIPE]. Values that are not there yet are added to it.
         seeds, jobs, say, planned, listen: as for `compare`.
     """
-    if isinstance(recipe, str):
-        from leanformer.experiments.recipes import recipe as named
-
-        recipe = named(recipe)
-    own = recipe.grid or Grid(axes={})
-    grid = Grid(
-        axes={name: tuple(values) for name, values in (own.axes if vary is None else vary).items()},
-        equal_params=own.equal_params if equal_params is None else equal_params,
-    )
-    if not grid.axes:
-        raise ValueError(f'the recipe {recipe.name} names nothing to vary: give --vary "heads=1,2,4,8"')
+    recipe = as_recipe(recipe)
+    grid = _grid(recipe, vary, equal_params)
     if len(recipe.original.stages) > 1:
         raise ValueError(f"sweeps take models of one stage; {recipe.original.name} has {len(recipe.original.stages)}")
-    found, left_out = cells(recipe, grid)
-    made = _recipes(recipe, found)
     out = Path(out) if out is not None else Path("runs") / f"sweep-{recipe.name}"
-    for skipped in left_out if is_first_process() else ():
-        say(f"left out: {', '.join(f'{n} {v}' for n, v in skipped['values'].items())}: {skipped['why']}")
-    from_first_process(lambda: _write_plan(recipe, grid, found, left_out, out))
-    for number, (place, arms) in enumerate(made.items(), start=1):
-        if place and is_first_process():
-            say(f"{place}: {number} of {len(made)}")
-        try:
-            compare(arms, out=out / place, seeds=seeds, jobs=jobs, say=say, planned=planned, listen=listen)
-        except NothingFinished as error:  # every run diverged; the other places may still tell something
-            say(str(error))
-    record = from_first_process(lambda: summarise(out))
-    if is_first_process():
-        write_record(record, out)
-    return record
+    with contextlib.ExitStack() as stack:
+        from_first_process(lambda: stack.enter_context(locked(out, ".sweep.lock")))
+        there = from_first_process(lambda: SweepPlan.read(out / PLAN) if (out / PLAN).is_file() else None)
+        grid = grid if there is None else _joined(grid, there, recipe, out)
+        found, left_out = cells(recipe, grid)
+        made = _recipes(recipe, found)
+        for skipped in left_out if is_first_process() else ():
+            say(f"left out: {in_words(skipped.values)}: {skipped.why}")
+        from_first_process(lambda: _plan(recipe, grid, found, left_out, there).write(out / PLAN))
+        for number, (place, arms) in enumerate(made.items(), start=1):
+            if place and is_first_process():
+                say(f"{place}: {number} of {len(made)}")
+            try:
+                compare(arms, out=out / place, seeds=seeds, jobs=jobs, say=say, planned=planned, listen=listen)
+            except NothingFinished as error:  # every run diverged; the other places may still show something
+                say(str(error))
+        record = from_first_process(lambda: summarise(out))
+        if is_first_process():
+            record.write(out / RECORD)
+        return record
 
 
-def _write_plan(
-    recipe: Recipe, grid: Grid, found: Sequence[Cell], left_out: Sequence[Mapping[str, Any]], out: Path
-) -> None:
-    plan = {
-        "name": recipe.name,
-        "axes": {name: list(values) for name, values in grid.axes.items()},
-        "equal_params": grid.equal_params,
-        "original": recipe.original.to_dict(),
-        "task": recipe.task.to_dict(),
-        "training": vars(recipe.training),
-        "cells": [{"values": dict(cell.values), "place": cell.place, "arm": cell.arm} for cell in found],
-        "left_out": list(left_out),
-        "circumstances": circumstances().model_dump(),
+def _grid(recipe: Recipe, vary: Mapping[str, Sequence[Any]] | None, equal_params: bool | None) -> Grid:
+    own = recipe.grid or Grid(axes={})
+    axes = own.axes if vary is None else vary
+    if not axes:
+        raise ValueError(f'the recipe {recipe.name} names nothing to vary: give axes, such as "heads=1,2,4,8"')
+    return Grid(
+        axes={name: tuple(values) for name, values in axes.items()},
+        equal_params=own.equal_params if equal_params is None else equal_params,
+    )
+
+
+def _joined(grid: Grid, there: SweepPlan, recipe: Recipe, out: Path) -> Grid:
+    """The grid with the values that the folder's plan has already. Everything else must be as planned."""
+    planned, asked = (
+        _settled(
+            there.name, list(there.axes), there.equal_params, there.original, tasks.read(there.task), there.training
+        ),
+        _settled(recipe.name, list(grid.axes), grid.equal_params, recipe.original, recipe.task, recipe.training),
+    )
+    if planned != asked:
+        raise ValueError(f"{out} holds another sweep: {differences(planned, asked)}; choose another folder")
+    axes = {name: tuple(dict.fromkeys((*there.axes[name], *values))) for name, values in grid.axes.items()}
+    return replace(grid, axes={name: _sorted(values) for name, values in axes.items()})
+
+
+def _sorted(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numbers in their order; anything else as it came."""
+    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+    return tuple(sorted(values)) if numbers else values
+
+
+def _settled(
+    name: str, axes: list[str], equal_params: bool, original: Architecture, task: tasks.Task, training: Training
+) -> dict[str, Any]:
+    """What of a sweep cannot change once it is begun."""
+    return {
+        "name": name,
+        "axes": axes,
+        "equal_params": equal_params,
+        "original": original.to_dict(),
+        "task": task.to_dict(),
+        "training": training.to_dict(),
     }
-    out.mkdir(parents=True, exist_ok=True)
-    write_text(out / PLAN, json.dumps(plain(plan), indent=1) + "\n")
+
+
+def _plan(
+    recipe: Recipe, grid: Grid, found: Sequence[Cell], left_out: Sequence[LeftOut], there: SweepPlan | None
+) -> SweepPlan:
+    return SweepPlan(
+        name=recipe.name,
+        axes={name: list(values) for name, values in grid.axes.items()},
+        equal_params=grid.equal_params,
+        original=recipe.original,
+        task=recipe.task.to_dict(),
+        training=recipe.training,
+        cells=[PlannedCell(values=dict(cell.values), place=cell.place, arm=cell.arm) for cell in found],
+        left_out=list(left_out),
+        circumstances=circumstances() if there is None else there.circumstances,
+    )
 
 
 # The record
 
 
-def summarise(out: Path) -> dict[str, Any]:
+def summarise(out: Path) -> Sweep:
     """The record of a sweep from its folder alone, with whatever has finished."""
-    plan = json.loads((out / PLAN).read_text(encoding="utf-8"))
-    records: dict[str, dict[str, Any]] = {}
-    unfinished = []
-    for place in dict.fromkeys(cell["place"] for cell in plan["cells"]):
+    plan = SweepPlan.read(out / PLAN)
+    records: dict[str, Comparison] = {}
+    unfinished: list[LeftOut] = []
+    for place in dict.fromkeys(cell.place for cell in plan.cells):
         try:
             records[place] = comparison.summarise(out / place)
         except ValueError as error:  # not begun, or nothing finished
-            here = [cell["values"] for cell in plan["cells"] if cell["place"] == place]
-            unfinished += [{"values": values, "why": str(error)} for values in here]
+            here = [cell.values for cell in plan.cells if cell.place == place]
+            unfinished += [LeftOut(values=values, why=str(error)) for values in here]
     if not records:
         raise NothingFinished(f"no run in {out} is finished yet")
     first = next(iter(records.values()))
+    found = _cells(out, plan, records)
+    found = [_with_difference(cell, found, plan, first) for cell in found]
+    return Sweep(
+        name=plan.name,
+        axes=plan.axes,
+        equal_params=plan.equal_params,
+        original=plan.original,
+        task=plan.task,
+        training=plan.training,
+        left_out=[*plan.left_out, *unfinished],
+        seeds=sorted({int(seed) for cell in found for seed in cell.scores}),
+        metric=first.metric,
+        sources=sorted({record.source for record in records.values()}),
+        cells=found,
+        **{**fields_of(plan.circumstances), "commit": first.commit},
+    )
+
+
+def _cells(out: Path, plan: SweepPlan, records: Mapping[str, Comparison]) -> list[SweepCell]:
     ranks: dict[tuple[str, str], float | None] = {}
-    rows = []
-    for cell in plan["cells"]:
-        place, arm = cell["place"], cell["arm"]
-        if arm not in records.get(place, {}).get("arms", {}):
+    found = []
+    for cell in plan.cells:
+        record = records.get(cell.place)
+        if record is None or cell.arm not in record.arms:
             continue
-        if (place, arm) not in ranks:
-            ranks[place, arm] = _effective_rank(out / place, arm, records[place])
-        rows.append(
-            {
-                "values": cell["values"],
-                **records[place]["arms"][arm],
-                "effective_rank": ranks[place, arm],
-                "baselines": records[place]["baselines"],
-                "diverged": [text for key, text in records[place]["failures"].items() if key.startswith(f"{arm},")],
-            }
-        )
-    for row in rows:
-        row["difference"] = _difference(plan, row, rows, first["metric"])
-    seeds = sorted({int(seed) for row in rows for seed in row["scores"]})
-    return {
-        "kind": "sweep",
-        **{key: plan[key] for key in ("name", "axes", "equal_params", "original", "task", "training")},
-        "left_out": [*plan["left_out"], *unfinished],
-        "seeds": seeds,
-        "metric": first["metric"],
-        "sources": sorted({record["source"] for record in records.values()}),
-        "cells": rows,
-        **plan["circumstances"],
-        "commit": first["commit"],
-    }
-
-
-def _difference(
-    plan: Mapping[str, Any], row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], metric: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """Against the design with the original's heads that agrees in all but the first axis: paired by seed."""
-    first, *others = plan["axes"]
-    usual = plan["original"]["stages"][0]["heads"] if first == "heads" else None
-    for other in rows:
-        same = all(other["values"][name] == row["values"][name] for name in others)
-        if same and other is not row and other["values"][first] == usual:
-            found = paired(
-                row["scores"], other["scores"], 1 if metric["higher_is_better"] else -1, metric.get("resolution", 0.0)
+        if (cell.place, cell.arm) not in ranks:
+            ranks[cell.place, cell.arm] = _effective_rank(out / cell.place, cell.arm, record.seeds)
+        arm = record.arms[cell.arm]
+        found.append(
+            SweepCell(
+                **{name: getattr(arm, name) for name in type(arm).model_fields},
+                values=cell.values,
+                effective_rank=ranks[cell.place, cell.arm],
+                baselines=record.baselines,
+                diverged=[text for key, text in record.failures.items() if key.startswith(f"{cell.arm},")],
             )
-            if found is None:
-                return None
-            sure = found.seeds >= FEWEST_SEEDS and not row["diverged"] and not other["diverged"]
-            told = sure and found.t is not None and (found.t.low > 0 or found.t.high < 0)
-            return {**asdict(found), "told": bool(told), "against": other["name"]}
-    return None
+        )
+    return found
 
 
-def _effective_rank(folder: Path, arm: str, record: Mapping[str, Any]) -> float | None:
-    """Of W_Q W_Kᵀ, after training: the median over heads, layers and seeds."""
-    models = [folder_of(folder, arm, seed) / "model" for seed in record["seeds"]]
+def _with_difference(cell: SweepCell, found: Sequence[SweepCell], plan: SweepPlan, first: Comparison) -> SweepCell:
+    """The cell with its difference to the original's heads, all other axes alike, paired by seed."""
+    axis, *others = plan.axes
+    usual = plan.original.stages[0].heads if axis == "heads" else None
+    for other in found:
+        same = all(other.values[name] == cell.values[name] for name in others)
+        if not same or other is cell or other.values[axis] != usual:
+            continue
+        estimate = paired(cell.scores, other.scores, first.metric.sign, first.metric.resolution)
+        if estimate is None:
+            return cell
+        sure = estimate.seeds >= FEWEST_SEEDS and not cell.diverged and not other.diverged
+        told = sure and estimate.t is not None and (estimate.t.low > 0 or estimate.t.high < 0)
+        fields = {name: getattr(estimate, name) for name in type(estimate).model_fields}
+        return cell.model_copy(update={"difference": Difference(**fields, told=told, against=other.name)})
+    return cell
+
+
+def _effective_rank(folder: Path, arm: str, seeds: Sequence[int]) -> float | None:
+    trained = [folder_of(folder, arm, seed) / "model" for seed in seeds]
     ranks = [
         rank
-        for model in models
+        for model in trained
         if model.is_dir()
-        for layer in query_key_ranks(from_pretrained(str(model)))
-        for rank in layer["effective_rank"]
+        for layer in query_key_ranks(models.from_pretrained(model))
+        for rank in layer.effective_rank
     ]
-    return plain_statistics.median(ranks) if ranks else None
-
-
-def write_record(record: Mapping[str, Any], folder: Path) -> None:
-    write_text(folder / RECORD, json.dumps(plain(record), indent=1, allow_nan=False) + "\n")
+    return statistics.median(ranks) if ranks else None
 
 
 def is_sweep(path: Path) -> bool:
     return (path / PLAN).is_file() or (path / RECORD).is_file() or path.name == RECORD
 
 
-def read_record(path: Path) -> dict[str, Any]:
-    """The record of a sweep: made anew of a folder with runs, or read where there is only the record."""
+def read_record(path: Path) -> Sweep:
+    """The record of a sweep: made again from a folder with runs, or read where there is only the record."""
     if (path / PLAN).is_file():
         return summarise(path)
     file = path / RECORD if path.is_dir() else path
     if not file.is_file():
-        raise ValueError(f"{path} holds no sweep: neither {PLAN} nor {RECORD} is there")
-    record = json.loads(file.read_text(encoding="utf-8"))
-    if record.get("kind") != "sweep":
-        raise ValueError(f"{file} is no record of a sweep")
-    return record
+        raise ValueError(f"{path} holds no sweep: it has neither {PLAN} nor {RECORD}")
+    return Sweep.read(file)

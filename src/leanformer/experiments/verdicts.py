@@ -1,38 +1,43 @@
 """What a few seeds allow to be said: paired differences, their intervals, and a verdict against a stated margin.
 
-Runs of one seed see the same batches in every arm, so differences are taken seed by seed: what a seed does to all arms
-drops out. NumPy and SciPy only.
+Runs of one seed see the same batches in every arm. Differences are therefore taken seed by seed, so that what a seed
+does to all arms cancels.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import computed_field
 from scipy import stats
+
+from leanformer.experiments import sentences
+from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, WIDE
+from leanformer.experiments.sentences import FEWEST_SEEDS, MOST_SEEDS
+from leanformer.records.base import RecordPart
 
 CONFIDENCE = 0.95
 POWER = 0.8
-FEWEST_SEEDS = 3
-"""A verdict on fewer seeds would rest on a spread that is hardly known."""
-MOST_SEEDS = 1000
-"""Beyond so many seeds the answer is "more than anyone would run"."""
 
 Outcome = Literal["holds", "loses", "cannot tell"]
+Scores = Mapping[str, Mapping[int, float]]
+"""By arm, the score of every seed."""
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(RecordPart):
     low: float
     high: float
 
+    @property
+    def half(self) -> float:
+        return (self.high - self.low) / 2
 
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over seeds with its spread and intervals; None where one seed gives none."""
+
+class Estimate(RecordPart):
+    """A mean over seeds with its spread and intervals, which are None for a single seed."""
 
     mean: float
     deviation: float | None
@@ -44,8 +49,8 @@ class Estimate:
 def estimate(values: Sequence[float], confidence: float = CONFIDENCE, resolution: float = 0.0) -> Estimate:
     """Mean, standard deviation, Student's t interval and the bootstrap's (percentiles of 10,000 resamples).
 
-    Scores come in steps of `resolution` (one sample more or less), so that two may be equal by chance: the spread is
-    never taken to be less than that of rounding to such steps.
+    Scores come in steps of `resolution` (one sample more or less), so two scores may be equal by chance. The spread is
+    therefore never taken to be less than that of rounding to such steps.
     """
     sample = np.asarray(values, dtype=np.float64)
     if sample.size == 0:
@@ -54,35 +59,49 @@ def estimate(values: Sequence[float], confidence: float = CONFIDENCE, resolution
         raise ValueError(f"an estimate needs finite values, got {list(values)}")
     mean = float(sample.mean())
     if sample.size == 1:
-        return Estimate(mean, None, None, None, 1)
+        return Estimate(mean=mean, deviation=None, t=None, bootstrap=None, seeds=1)
     deviation = max(float(sample.std(ddof=1)), resolution / math.sqrt(12))
     half = float(stats.t.ppf((1 + confidence) / 2, sample.size - 1)) * deviation / math.sqrt(sample.size)
     return Estimate(
-        mean, deviation, Interval(mean - half, mean + half), _bootstrap(sample, confidence), int(sample.size)
+        mean=mean,
+        deviation=deviation,
+        t=Interval(low=mean - half, high=mean + half),
+        bootstrap=_bootstrap(sample, confidence),
+        seeds=int(sample.size),
     )
 
 
 def _bootstrap(sample: np.ndarray, confidence: float, resamples: int = 10_000) -> Interval:
     draws = np.random.default_rng(0).integers(0, sample.size, (resamples, sample.size))
     low, high = np.quantile(sample[draws].mean(axis=1), [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(low), float(high))
+    return Interval(low=float(low), high=float(high))
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One arm against another, in the direction where more is better."""
+class Verdict(RecordPart):
+    """One arm against another. Differences are signed so that more is better."""
 
     arm: str
     against: str
-    outcome: Outcome
+    outcome_of_finished: Outcome
+    """By the runs that finished."""
     difference: Estimate
     margin: float
     more_seeds: int | None
     """About how many more seeds would decide it, where it is undecided; None if more than anyone would run."""
-    words: str
+    unit: str = ""
+    """Of the score."""
+    diverged: dict[str, int] = {}
+    """Runs that diverged, by arm. An arm is not judged by its luckier runs."""
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def outcome(self) -> Outcome:
+        return "cannot tell" if self.diverged else self.outcome_of_finished
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def words(self) -> str:
+        return sentences.verdict(self)
 
 
 def compare_pairs(
@@ -94,8 +113,9 @@ def compare_pairs(
     sign: int = 1,
     unit: str = "",
     resolution: float = 0.0,
+    diverged: Mapping[str, int] | None = None,
 ) -> Verdict:
-    """Non-inferiority by seeds that both arms have finished: the arm holds if it is worse by no more than the margin.
+    """Non-inferiority over the seeds that both arms have finished: an arm holds if it is worse by at most the margin.
 
     Args:
         arm, against: names, for the words.
@@ -104,15 +124,24 @@ def compare_pairs(
         sign: 1 where more is better, −1 where less is.
         unit: of the score, for the words.
         resolution: the smallest step between two scores.
+        diverged: runs that diverged, by arm.
     """
     if margin < 0:
         raise ValueError(f"the margin must not be negative, got {margin}")
     difference = paired(ours, theirs, sign, resolution)
     if difference is None:
         raise ValueError(f"{arm} and {against} have no seed in common")
-    outcome, more = _decide(difference, margin)
-    words = _words(arm, against, outcome, difference, margin, more, unit)
-    return Verdict(arm, against, outcome, difference, margin, more, words)
+    outcome, more = decide(difference, margin)
+    return Verdict(
+        arm=arm,
+        against=against,
+        outcome_of_finished=outcome,
+        difference=difference,
+        margin=margin,
+        more_seeds=more,
+        unit=unit,
+        diverged=dict(diverged or {}),
+    )
 
 
 def paired(
@@ -125,7 +154,7 @@ def paired(
     return estimate([sign * (ours[seed] - theirs[seed]) for seed in seeds], resolution=math.sqrt(2) * resolution)
 
 
-def _decide(difference: Estimate, margin: float) -> tuple[Outcome, int | None]:
+def decide(difference: Estimate, margin: float) -> tuple[Outcome, int | None]:
     if difference.t is None or difference.seeds < FEWEST_SEEDS:
         return "cannot tell", FEWEST_SEEDS - difference.seeds
     if difference.t.low >= -margin:
@@ -144,41 +173,8 @@ def more_seeds(difference: Estimate, margin: float) -> int | None:
     return int(counts[enough[0]]) - difference.seeds if enough.size else None
 
 
-def _words(
-    arm: str, against: str, outcome: Outcome, difference: Estimate, margin: float, more: int | None, unit: str
-) -> str:
-    if difference.t is None:
-        shown = f"{signed(difference, unit)} in one seed, which has no interval"
-    else:
-        shown = f"{signed(difference, unit)} over {difference.seeds} seeds"
-    limit = f"margin {margin:g}"
-    if outcome == "cannot tell":
-        roughly = "about" if difference.seeds >= FEWEST_SEEDS else "at least"
-        needed = (
-            f"{roughly} {more} more seed{'s' * (more > 1)} needed" if more else f"more than {MOST_SEEDS} seeds needed"
-        )
-        return f"cannot tell: {needed} for {arm} against {against} ({shown}, {limit})"
-    extra = ""
-    if outcome == "holds" and difference.t is not None:
-        if difference.t.low > 0:
-            extra = " and is better"
-        elif difference.t.high < 0:
-            extra = ", measurably lower but within the margin"
-    return f"{arm} {outcome} against {against}{extra}: {shown}, {limit}"
-
-
-def signed(difference: Estimate, unit: str) -> str:
-    """A difference with its unit and interval: hundredths of points, thousandths of anything else."""
-    places, name = (2, "points") if unit == "%" else (3, unit)
-    shown = f"{difference.mean:+.{places}f}" + (f" {name}" if name else "")
-    if difference.t is None:
-        return shown
-    return f"{shown} [{difference.t.low:+.{places}f}, {difference.t.high:+.{places}f}]"
-
-
-@dataclass(frozen=True)
-class Effects:
-    """Where the difference between lean and original comes from, seed by seed; all where more is better."""
+class Effects(RecordPart):
+    """Where the difference between lean and original comes from, seed by seed. More is better in all of them."""
 
     total: Estimate
     """lean − original."""
@@ -191,18 +187,14 @@ class Effects:
     interaction: Estimate | None = None
     """How much more heads and MLP give in the shallow model than in the deep one."""
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
-
-def effects(scores: Mapping[str, Mapping[int, float]], sign: int = 1, resolution: float = 0.0) -> Effects | None:
+def effects(scores: Scores, sign: int = 1, resolution: float = 0.0) -> Effects | None:
     """The parts due to depth and to heads, from the seeds that all arms concerned have; None without the control."""
-    if any(not scores.get(arm) for arm in ("original", "lean", "shallow")):
+    if any(not scores.get(arm) for arm in (ORIGINAL, LEAN, SHALLOW)):
         return None
+    common = set.intersection(*(set(scores[arm]) for arm in (ORIGINAL, LEAN, SHALLOW)))
 
-    common = set.intersection(*(set(scores[arm]) for arm in ("original", "lean", "shallow")))
-
-    def combined(**weights: int) -> Estimate | None:
+    def combined(weights: Mapping[str, int]) -> Estimate | None:
         """Over the seeds that all arms have, so that parts add up to the whole."""
         seeds = sorted(common.intersection(*(set(scores[arm]) for arm in weights)))
         if not seeds:
@@ -210,15 +202,17 @@ def effects(scores: Mapping[str, Mapping[int, float]], sign: int = 1, resolution
         values = [sign * sum(w * scores[arm][seed] for arm, w in weights.items()) for seed in seeds]
         return estimate(values, resolution=math.sqrt(len(weights)) * resolution)
 
-    parts = [
-        combined(lean=1, original=-1),
-        combined(shallow=1, original=-1),
-        combined(lean=1, shallow=-1),
-    ]
-    if any(part is None for part in parts):
+    total = combined({LEAN: 1, ORIGINAL: -1})
+    depth = combined({SHALLOW: 1, ORIGINAL: -1})
+    heads = combined({LEAN: 1, SHALLOW: -1})
+    if total is None or depth is None or heads is None:
         return None
-    more = {}
-    if scores.get("wide"):
-        more["heads_at_full_depth"] = combined(wide=1, original=-1)
-        more["interaction"] = combined(lean=1, shallow=-1, wide=-1, original=1)
-    return Effects(*parts, **more)  # type: ignore[arg-type]
+    if not scores.get(WIDE):
+        return Effects(total=total, depth=depth, heads=heads)
+    return Effects(
+        total=total,
+        depth=depth,
+        heads=heads,
+        heads_at_full_depth=combined({WIDE: 1, ORIGINAL: -1}),
+        interaction=combined({LEAN: 1, SHALLOW: -1, WIDE: -1, ORIGINAL: 1}),
+    )

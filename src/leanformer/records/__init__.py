@@ -3,3 +3,38 @@
 A kind of record is one class beside the code that makes it; `KINDS` lists them all. `base` has what they share, `files`
 the one reader and the one writer of JSON, `circumstances` the command, the commit and the machine.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leanformer.registry import resolve
+
+if TYPE_CHECKING:
+    from leanformer.records.base import Record
+
+KINDS = {
+    "measurement": "leanformer.conditioning.measurement:Measurement",
+    "heads": "leanformer.conditioning.heads:HeadsMeasurement",
+    "ranks": "leanformer.conditioning.measurement:Ranks",
+    "theory": "leanformer.conditioning.theory:Theory",
+    "design": "leanformer.designing.record:DesignRecord",
+    "run": "leanformer.training.run:Run",
+    "result": "leanformer.training.result:Result",
+    "failure": "leanformer.runners.base:Failure",
+    "plan": "leanformer.experiments.plan:ComparisonPlan",
+    "comparison": "leanformer.experiments.records:Comparison",
+    "sweep-plan": "leanformer.experiments.sweep_records:SweepPlan",
+    "sweep": "leanformer.experiments.sweep_records:Sweep",
+    "glue": "leanformer.experiments.glue:Glue",
+    "scorecard": "leanformer.paper.record:Scorecard",
+}
+"""Every kind of record, and where its class is."""
+
+
+def record_class(kind: str) -> type[Record]:
+    """The class of a kind of record."""
+    if kind not in KINDS:
+        raise ValueError(f'there is no kind of record "{kind}"; there are {", ".join(KINDS)}')
+    found: type[Record] = resolve(KINDS[kind])
+    return found

@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from leanformer.architecture import Architecture
 from leanformer.records.files import plain, read_json, write_json
@@ -23,9 +31,19 @@ Migration = Callable[[Json], Json]
 
 
 class RecordPart(BaseModel):
-    """A part of a record: immutable, and without fields that nobody declared."""
+    """A part of a record: immutable, and without fields that nobody declared.
+
+    Computed fields, such as sentences, are written for readers of the file. They are made anew when it is read.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_computed_fields(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if name not in cls.model_computed_fields}
 
 
 class Record(RecordPart):
@@ -33,6 +51,8 @@ class Record(RecordPart):
 
     kind: ClassVar[str]
     version: ClassVar[int] = 2
+    former_kind: ClassVar[str | None] = None
+    """What version 1 called the kind, if it was another word."""
     migrations: ClassVar[Mapping[int, Migration]] = {}
     """By version: how to bring JSON of that version to the next; a version that is not listed needs no change."""
 
@@ -48,7 +68,7 @@ class Record(RecordPart):
             raise ValueError(f"{source} is not a {cls.kind} record: it holds no JSON object")
         found = dict(written)
         kind, version = found.pop("kind", cls.kind), found.pop("version", 1)
-        if kind != cls.kind:
+        if kind != cls.kind and not (version == 1 and kind == cls.former_kind):
             raise ValueError(f"{source} is a {kind} record; needed is a {cls.kind} record")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise ValueError(f"{source} is damaged: version must be a whole number, got {version!r}")
@@ -67,6 +87,10 @@ class Record(RecordPart):
             raise ValueError(
                 f"{source} is damaged: not a {cls.kind} record of version {version} ({error!r})"
             ) from error
+
+    def changed(self, **fields: Any) -> Self:
+        """The same record with other fields, checked as if it had been read."""
+        return type(self).model_validate({name: getattr(self, name) for name in type(self).model_fields} | fields)
 
     def to_dict(self) -> Json:
         """Plain JSON, with kind and version."""

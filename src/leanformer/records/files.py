@@ -96,10 +96,10 @@ def read_lines(path: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, name: str = ".lock") -> Iterator[None]:
     """Keep other processes out of a folder; the system lifts the lock when the process ends, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock", timeout=0)
+    lock = FileLock(folder / name, timeout=0)
     try:
         lock.acquire()
     except Timeout:

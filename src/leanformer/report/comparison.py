@@ -1,88 +1,72 @@
-"""A comparison as a terminal table and in words, from its record alone."""
+"""A comparison as a table and in words, from its record alone; `page` writes it as HTML and Markdown."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from leanformer.report.numbers import parameters, score, significant, size
-
-Record = Mapping[str, Any]
-
-COLUMNS = ("arm", "layers", "heads", "MLP", "params", "memory", "step", "steps", "score", "κ")
+from leanformer.experiments.arms import LEAN
+from leanformer.experiments.records import ArmResult, Comparison
+from leanformer.report import numbers, tables
 
 
-def rows(record: Record) -> list[tuple[str, ...]]:
-    """One row of text per arm, in the order of `COLUMNS`."""
-    return [_row(arm, record["metric"]) for arm in record["arms"].values()]
+def headings(record: Comparison) -> list[str]:
+    score = numbers.metric_with_unit(record.metric)
+    return ["arm", "layers", "heads", "MLP", "params", "memory", "step", "steps", score, "κ"]
 
 
-def _row(arm: Record, metric: Record) -> tuple[str, ...]:
-    stages = arm["architecture"]["stages"]
+def rows(record: Comparison) -> list[list[str]]:
+    """One row of text per arm, in the order of `headings`."""
+    return [_row(arm, record.metric.unit) for arm in record.arms.values()]
 
-    def sizes(word: str) -> str:
-        values = [stage[word] for stage in stages]
-        return str(values[0]) if len(set(values)) == 1 else " ".join(map(str, values))
 
+def _row(arm: ArmResult, unit: str) -> list[str]:
+    return [
+        arm.name,
+        numbers.layers(arm.architecture),
+        numbers.heads(arm.architecture),
+        numbers.sizes(arm.architecture, "mlp_dim"),
+        numbers.parameters(arm.params),
+        numbers.size(arm.memory_bytes),
+        numbers.milliseconds(arm.step_seconds),
+        f"{arm.steps:,}",
+        numbers.score(arm.score, unit),
+        numbers.significant(arm.kappa),
+    ]
+
+
+def table(record: Comparison) -> Table:
+    title = f"{record.name}: {record.metric.name} ± 95 % interval over seeds"
+    return tables.terminal(title, headings(record), rows(record), bold=LEAN, wrap=False)
+
+
+def seed_rows(record: Comparison) -> list[list[str]]:
+    """Every run's score: one row per arm, one column per seed."""
+    unit = record.metric.unit
+    return [
+        [arm.name, *(numbers.plain_score(arm.scores.get(str(seed)), unit) for seed in record.seeds)]
+        for arm in record.arms.values()
+    ]
+
+
+def seed_headings(record: Comparison) -> list[str]:
+    return ["arm", *(f"seed {seed}" for seed in record.seeds)]
+
+
+def note(record: Comparison) -> str:
+    """How the table is to be read."""
+    at_once = record.training.batch // record.training.accumulate
     return (
-        arm["name"],
-        " ".join(str(stage["depth"]) for stage in stages),
-        f"{sizes('heads')} × {sizes('head_dim')}",
-        sizes("mlp_dim"),
-        parameters(arm["params"]),
-        size(arm["memory_bytes"]),
-        f"{1000 * arm['step_seconds']:.1f} ms" if arm["step_seconds"] else "–",
-        f"{arm['steps']:,}",
-        score(arm["score"], metric),
-        significant(arm["kappa"]) if arm["kappa"] is not None else "–",
+        f"Equal {record.budget.kind} for every arm. The score is that of the last step, on held-out samples; "
+        f"± is the 95 % interval over seeds, for these held-out samples. Memory is counted, not measured: parameters, "
+        f"AdamW's states, and the larger of gradients and activations, for {at_once} samples at a time. "
+        f"Time per step is the median on the machine named below. κ is the median over layers, samples and seeds at "
+        f"the end."
     )
 
 
-def table(record: Record) -> Table:
-    metric = record["metric"]
-    title = f"{record['name']}: {metric['name']} ± 95 % interval over seeds"
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-    for name in headings(record):
-        shown.add_column(name, justify="left" if name == "arm" else "right", no_wrap=True)
-    for row in rows(record):
-        shown.add_row(*row, style="bold" if row[0] == "lean" else "")
-    return shown
-
-
-def headings(record: Record) -> list[str]:
-    metric = record["metric"]
-    words = f"{metric['name']}, {metric['unit']}" if metric["unit"] else metric["name"]
-    return [words if column == "score" else column for column in COLUMNS]
-
-
-def saved(record: Record) -> list[str]:
-    """What lean costs less than the original, in words."""
-    arms = record["arms"]
-    if "lean" not in arms or "original" not in arms:
-        return []
-    lean, original = arms["lean"], arms["original"]
-    found = []
-    for word, key in (
-        ("parameters", "params"),
-        ("training memory", "memory_bytes"),
-        ("multiplications", "forward_macs"),
-        ("time a step", "step_seconds"),
-    ):
-        if lean[key] and original[key]:
-            share = 100 * (1 - lean[key] / original[key])
-            found.append(f"{abs(share):.0f} % {'less' if share >= 0 else 'more'} {word}".replace("less p", "fewer p"))
-    return [f"lean against original: {', '.join(found).replace('less multiplications', 'fewer multiplications')}"]
-
-
-def words(record: Record) -> list[str]:
-    """Verdict first, then what follows from it."""
-    failures = [f"did not finish: {text}" for text in record["failures"].values()]
-    said = [*record["verdict"]["all_words"], *saved(record), *failures] or [record["verdict"]["words"]]
-    return [*said, *trivial(record)]
-
-
-def trivial(record: Record) -> list[str]:
-    """What answers score that need no training."""
-    found = [f"{value:.3f} for {name}" for name, value in record.get("baselines", {}).items()]
-    return [f"without training, the {record['metric']['name']} is {', '.join(found)}"] if found else []
+def machine(record: Comparison) -> str:
+    commit = f" at commit {record.commit}" if record.commit else ""
+    return (
+        f"leanformer {record.versions['leanformer']}{commit}, torch {record.versions['torch']}, "
+        f"timm {record.versions['timm']}, {record.machine.system}, {record.machine.processor}."
+    )

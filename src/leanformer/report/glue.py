@@ -1,53 +1,49 @@
-"""The table of GLUE, from its record alone."""
+"""GLUE's scores as a table and as Markdown, from their record alone."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
+from pathlib import Path
+
 from rich.table import Table
 
-from leanformer.report.numbers import parameters, score
+from leanformer.experiments.arms import LEAN
+from leanformer.experiments.glue import Glue
+from leanformer.experiments.sentences import as_sentence
+from leanformer.records.files import write_text
+from leanformer.report import numbers, tables
 
-Record = Mapping[str, Any]
-PERCENT = {"unit": "%"}
+PERCENT = "%"
 
 
-def rows(record: Record) -> list[list[str]]:
-    """An arm a row: parameters, every task, the average over the tasks at hand."""
-    tasks = record["tasks"].values()
+def headings(record: Glue) -> list[str]:
+    named = [f"{name} ({task.metric})" for name, task in record.tasks.items()]
+    return ["arm", "params", *named, f"average of {len(named)}"]
+
+
+def rows(record: Glue) -> list[list[str]]:
+    """An arm per row: parameters, every task, the average over the tasks that are available."""
     return [
         [
             arm,
-            parameters(record["params"][arm]),
-            *(score(task["arms"][arm]["score"], PERCENT) for task in tasks),
-            score(record["average"].get(arm), PERCENT),
+            numbers.parameters(params),
+            *(numbers.score(task.arms[arm].score, PERCENT) for task in record.tasks.values()),
+            numbers.score(record.average.get(arm), PERCENT),
         ]
-        for arm in record["params"]
+        for arm, params in record.params.items()
     ]
 
 
-def headings(record: Record) -> list[str]:
-    tasks = [f"{name} ({task['metric']})" for name, task in record["tasks"].items()]
-    return ["arm", "params", *tasks, f"average of {len(tasks)}"]
+def table(record: Glue) -> Table:
+    return tables.terminal("GLUE, validation, ± 95 % over seeds", headings(record), rows(record), bold=LEAN)
 
 
-def table(record: Record) -> Table:
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False, title="GLUE, validation, ± 95 % over seeds", title_justify="left")
-    for heading in headings(record):
-        shown.add_column(heading, justify="left" if heading == "arm" else "right")
-    for row in rows(record):
-        shown.add_row(*row, style="bold" if row[0] == "lean" else "")
-    return shown
+def markdown(record: Glue) -> str:
+    sentences = [f"- {tables.markdown_text(as_sentence(phrase))}" for phrase in record.sentences()]
+    body = tables.markdown(headings(record), rows(record))
+    return "\n".join(["# GLUE", "", body, "", *sentences, "", f"To run it again: `{record.command}`.", ""])
 
 
-def words(record: Record) -> list[str]:
-    left_out = [f"missing, and not in the average: {name} ({why})" for name, why in record["missing"].items()]
-    return [*record["words"], *left_out]
-
-
-def markdown(record: Record) -> str:
-    head = headings(record)
-    lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
-    lines += [f"| {' | '.join(row)} |" for row in rows(record)]
-    sentences = [f"- {line[0].upper()}{line[1:]}." for line in words(record)]
-    return "\n".join(["# GLUE", "", *lines, "", *sentences, "", f"To run it again: `{record['command']}`.", ""])
+def write(record: Glue, folder: Path) -> Path:
+    page = folder / "glue.md"
+    write_text(page, markdown(record))
+    return page

@@ -1,16 +1,15 @@
-"""The paper's scorecard as a terminal table and as Markdown. May import the scorecard's records."""
+"""The paper's scorecard as a terminal table and as Markdown."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from leanformer.models.published import Row
-from leanformer.paper.memory import Memory, lean_shares
-from leanformer.paper.scorecard import Recount
+from leanformer.paper.memory import lean_shares
+from leanformer.paper.record import Memory, Scorecard, ScorecardRow
 
 COLUMNS = ("table", "model", "", "depth", "heads", "MLP", "printed", "recount", "reading", "status")
+MEMORY_COLUMNS = ("GB printed", "GB counted", "memory")
 MARKS = {
     "matches": ("✓", "green"),
     "matches under another reading than printed": ("≈", "yellow"),
@@ -19,20 +18,58 @@ MARKS = {
 }
 
 
-def cells(recount: Recount) -> tuple[str, ...]:
-    row = recount.row
-    return (
+def sentences(record: Scorecard) -> list[str]:
+    """What the scorecard shows, in words."""
+    return [record.summary, *([_memory_sentence(record)] if _memories(record) else [])]
+
+
+def terminal_table(record: Scorecard) -> Table:
+    """Narrow enough for 80 columns; `markdown` and JSON have every column."""
+    memory = bool(_memories(record))
+    names = ["model", "", "layers × heads", "printed", "recount", "", *(["GB, counted"] if memory else []), "reading"]
+    table = Table(*names, box=SIMPLE_HEAD, pad_edge=False)
+    table.columns[3].justify = table.columns[4].justify = "right"
+    for column in table.columns[:6]:
+        column.no_wrap = True
+    section = None
+    for row in record.rows:
+        if row.table != section:
+            section = row.table
+            table.add_row(f"[bold]{section}[/]")
+        mark, colour = MARKS[row.status]
+        counts = (row.printed.params or "–", f"{row.params:,}", f"[{colour}]{mark}[/]")
+        gigabytes = [_memory_cell(row.memory)] if memory else []
+        table.add_row(row.model, row.variant, _shape(row), *counts, *gigabytes, row.reading)
+    table.caption = "  ".join(f"[{colour}]{mark}[/] {status}" for status, (mark, colour) in MARKS.items())
+    return table
+
+
+def markdown(record: Scorecard) -> str:
+    """Every column, and the sentences beneath."""
+    memory = bool(_memories(record))
+    columns = (*COLUMNS, *MEMORY_COLUMNS) if memory else COLUMNS
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    lines += [f"| {' | '.join(_cells(row, memory))} |" for row in record.rows]
+    return "\n".join([*lines, "", *sentences(record)])
+
+
+def _cells(row: ScorecardRow, memory: bool) -> list[str]:
+    printed, found = row.printed, row.memory
+    cells = [
         row.table,
         row.model,
         row.variant,
-        _show(row.depth),
-        _show(row.heads),
-        _show(row.mlp_dim),
-        str(row.params or "–"),
-        f"{recount.params:,}",
-        recount.reading,
-        recount.status,
-    )
+        _show(printed.depth),
+        _show(printed.heads),
+        _show(printed.mlp_dim),
+        printed.params or "–",
+        f"{row.params:,}",
+        row.reading,
+        row.status,
+    ]
+    if memory:
+        cells += [f"{found.printed_gb:g}", f"{found.counted_gb:.1f}", found.status] if found else ["–", "–", "–"]
+    return cells
 
 
 def _show(numbers: object) -> str:
@@ -41,54 +78,13 @@ def _show(numbers: object) -> str:
     return " ".join(map(str, numbers)) if isinstance(numbers, tuple) else str(numbers)
 
 
-def summary(recounts: Sequence[Recount]) -> str:
-    counts = Counter(recount.status for recount in recounts)
-    printed = len(recounts) - counts["not printed"]
-    return (
-        f"{counts['matches']} of {printed} printed counts match as printed, "
-        f"{counts['matches under another reading than printed']} under another reading, "
-        f"{counts['unexplained']} stay unexplained."
-    )
+def _shape(row: ScorecardRow) -> str:
+    depth = row.printed.depth
+    return f"{sum(depth)} in stages" if isinstance(depth, tuple) else f"{depth} × {_show(row.printed.heads)}"
 
 
-def memory_summary(found: Mapping[Row, Memory]) -> str:
-    """What the memory column shows, in a sentence."""
-    fit = sum(value.status == "within 10 %" for value in found.values())
-    constant = next(iter(found.values())).constant_gb
-    shares = ", ".join(
-        f"{model} {100 * printed:.0f} % ({100 * counted:.0f} %)"
-        for model, (printed, counted) in lean_shares(dict(found)).items()
-    )
-    return (
-        f"{fit} of {len(found)} printed memory figures are within 10 % of float32 with explicit attention on 8 "
-        f"devices, 8 bytes a parameter and a fitted constant of {constant:.0f} GB. "
-        f"Lean over original, printed (counted): {shares}."
-    )
-
-
-def terminal_table(recounts: Sequence[Recount], memory: Mapping[Row, Memory] | None = None) -> Table:
-    """Narrow enough for 80 columns; `markdown` and JSON have every column."""
-    names = ["model", "", "layers × heads", "printed", "recount", "", *(["GB, counted"] if memory else []), "reading"]
-    table = Table(*names, box=SIMPLE_HEAD, pad_edge=False)
-    table.columns[3].justify = table.columns[4].justify = "right"
-    for column in table.columns[:6]:
-        column.no_wrap = True
-    section = None
-    for recount in recounts:
-        row = recount.row
-        if row.table != section:
-            section = row.table
-            table.add_row(f"[bold]{section}[/]")
-        mark, colour = MARKS[recount.status]
-        printed = str(row.params or "–")
-        shape = (
-            f"{_show(row.depth)} × {_show(row.heads)}" if isinstance(row.depth, int) else f"{sum(row.depth)} in stages"
-        )
-        counts = (printed, f"{recount.params:,}", f"[{colour}]{mark}[/]")
-        gigabytes = [_memory_cell(memory.get(row))] if memory else []
-        table.add_row(row.model, row.variant, shape, *counts, *gigabytes, recount.reading)
-    table.caption = "  ".join(f"[{colour}]{mark}[/] {status}" for status, (mark, colour) in MARKS.items())
-    return table
+def _memories(record: Scorecard) -> list[Memory]:
+    return [row.memory for row in record.rows if row.memory is not None]
 
 
 def _memory_cell(value: Memory | None) -> str:
@@ -98,13 +94,15 @@ def _memory_cell(value: Memory | None) -> str:
     return f"{value.printed_gb:g} [{colour}]{value.counted_gb:.0f}[/]"
 
 
-def markdown(recounts: Sequence[Recount], memory: Mapping[Row, Memory] | None = None) -> str:
-    columns = (*COLUMNS, "GB printed", "GB counted", "memory") if memory else COLUMNS
-    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    for recount in recounts:
-        row = list(cells(recount))
-        if memory:
-            value = memory.get(recount.row)
-            row += [f"{value.printed_gb:g}", f"{value.counted_gb:.1f}", value.status] if value else ["–", "–", "–"]
-        lines.append(f"| {' | '.join(row)} |")
-    return "\n".join([*lines, "", summary(recounts), *([memory_summary(memory)] if memory else [])])
+def _memory_sentence(record: Scorecard) -> str:
+    found = _memories(record)
+    fit = sum(value.status == "within 10 %" for value in found)
+    shares = ", ".join(
+        f"{model} {100 * printed:.0f} % ({100 * counted:.0f} %)"
+        for model, (printed, counted) in lean_shares(record.rows).items()
+    )
+    return (
+        f"{fit} of {len(found)} printed memory figures are within 10 % of float32 with explicit attention on 8 "
+        f"devices, 8 bytes per parameter and a fitted constant of {found[0].constant_gb:.0f} GB. "
+        f"Lean over original, printed (counted): {shares}."
+    )

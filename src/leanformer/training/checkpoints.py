@@ -1,17 +1,15 @@
-"""Checkpoints that survive a power cut: written aside, checksummed, moved into place whole.
+"""Checkpoints that survive a power cut: written aside, checksummed, then moved into place whole.
 
-A checkpoint is a folder of safetensors and a state.json, with a SHA256SUMS that `sha256sum -c` reads. A damaged one is
-found when it is opened, and the one before it is used. Torch and safetensors only.
+A checkpoint is a folder of safetensors files and a state.json, with a SHA256SUMS that `sha256sum -c` reads. Damage is
+found when a checkpoint is opened; the one before it is used then.
 """
 
 from __future__ import annotations
 
-import base64
 import errno
 import hashlib
 import json
 import os
-import random
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -19,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -57,7 +54,7 @@ class Checkpoints:
         return self.folder / f"step-{step:08d}"
 
     def save(self, step: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any], best: int | None) -> None:
-        """Write aside, flush to the disk, move into place; then drop what is neither recent nor the best."""
+        """Write aside, flush to the disk, move into place; then delete what is neither recent nor the best."""
         aside = self.folder / f".step-{step:08d}.part"
         try:
             self._room_for(sum(tensor.nbytes for group in tensors.values() for tensor in group.values()))
@@ -85,7 +82,7 @@ class Checkpoints:
         kept = f"the checkpoint of step {self.steps()[-1]} is intact" if self.steps() else "nothing was saved before"
         return (
             f"step {step} could not be saved in {self.folder}: {reason}. {kept[0].upper()}{kept[1:]}; "
-            f"make room, then give the same command again: it goes on from there"
+            f"free some space, then repeat the command: it resumes from there"
         )
 
     def latest(self, say: Say = lambda message: None) -> Checkpoint | None:
@@ -96,9 +93,9 @@ class Checkpoints:
                 return _read(self.path(step), step)
             except (ValueError, OSError) as error:
                 instead = (
-                    "going back to the checkpoint before it"
+                    "using the checkpoint before it"
                     if step != steps[0]
-                    else "there is none before it: starting anew"
+                    else "there is none before it, so the run starts again"
                 )
                 say(f"{self.path(step)} is damaged ({error}): {instead}")
         return None
@@ -143,9 +140,10 @@ def _unshared(tensors: Tensors) -> tuple[dict[str, torch.Tensor], dict[str, str]
     """Each tensor once, and the other names of those that have several."""
     own: dict[str, torch.Tensor] = {}
     aliases: dict[str, str] = {}
-    first: dict[tuple[int, torch.Size], str] = {}
+    first: dict[tuple[Any, ...], str] = {}
     for name, tensor in tensors.items():
-        source = first.setdefault((tensor.data_ptr(), tensor.shape), name) if tensor.numel() else name
+        place = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        source = first.setdefault(place, name) if tensor.numel() else name
         if source == name:
             own[name] = tensor.detach().contiguous()
         else:
@@ -156,42 +154,3 @@ def _unshared(tensors: Tensors) -> tuple[dict[str, torch.Tensor], dict[str, str]
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-# Random state
-
-
-def random_state() -> dict[str, Any]:
-    """The state of every generator that training draws from, as plain JSON."""
-    kind, keys, *rest = np.random.get_state()
-    version, words, gauss = random.getstate()
-    found: dict[str, Any] = {
-        "python": [version, list(words), gauss],
-        "numpy": [kind, np.asarray(keys).tolist(), *rest],
-        "torch": _encoded(torch.get_rng_state()),
-    }
-    if torch.cuda.is_available():
-        found["cuda"] = _encoded(torch.cuda.get_rng_state())
-    if torch.backends.mps.is_available():
-        found["mps"] = _encoded(torch.mps.get_rng_state())
-    return found
-
-
-def set_random_state(state: Mapping[str, Any]) -> None:
-    version, words, gauss = state["python"]
-    random.setstate((version, tuple(words), gauss))
-    kind, keys, *rest = state["numpy"]
-    np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
-    torch.set_rng_state(_decoded(state["torch"]))
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(_decoded(state["cuda"]))
-    if "mps" in state and torch.backends.mps.is_available():
-        torch.mps.set_rng_state(_decoded(state["mps"]))
-
-
-def _encoded(state: torch.Tensor) -> str:
-    return base64.b64encode(state.numpy().tobytes()).decode()
-
-
-def _decoded(text: str) -> torch.Tensor:
-    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.uint8)

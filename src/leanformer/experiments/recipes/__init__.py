@@ -1,54 +1,69 @@
-"""Recipes by name: functions that return a whole comparison's configuration, each with its command, time and score."""
+"""Recipes by name: functions that return a whole comparison's configuration, each with its command, time and score.
+
+To add a recipe, write a function that returns a `Recipe`. Name it by a reference (`package.module:name` or
+`file.py:name`), register it with `RECIPES.register("name")`, or list it under the entry-point group
+`leanformer.recipes` of your package. The modules here import neither torch nor any model until a recipe is called.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from importlib import import_module
+from typing import Any
 
 from leanformer.experiments.recipe import Recipe
+from leanformer.registry import Registry
 
-ROOMS = {
-    "images": ("digits", "fashion_mnist", "cifar10", "images"),
-    "language": ("pydoc", "tinystories", "tinystories_paper"),
-    "bert": (
-        *("crammed_bert", "crammed_bert_paper"),
-        *("glue_mnli", "glue_sst2", "glue_stsb", "glue_rte", "glue_qnli", "glue_qqp", "glue_mrpc", "glue_cola"),
-    ),
+_FUNCTIONS = {
+    "images": ("digits", "fashion-mnist", "cifar10", "images"),
+    "language": ("pydoc", "tinystories", "tinystories-paper"),
+    "bert": ("crammed-bert", "crammed-bert-paper"),
     "arena": (
         *("listops", "text", "retrieval", "image", "pathfinder"),
-        *("listops_paper", "text_paper", "retrieval_paper", "image_paper", "pathfinder_paper"),
+        *("listops-paper", "text-paper", "retrieval-paper", "image-paper", "pathfinder-paper"),
     ),
     "farthest": (
-        *("farthest", "farthest_deep", "farthest_length", "farthest_dimension"),
-        *("farthest_paper", "farthest_length_paper", "farthest_dimension_paper"),
-    ),
-    "imagenet": (
-        "imagenet_vit_base",
-        "imagenet_deit_base",
-        "imagenet_xcit_medium",
-        "imagenet_tnt_base",
-        "imagenet_volo_d3",
-        "imagenet_davit_base",
-        "imagenet_vit_large",
-        "imagenet_deit_large",
-        "imagenet_xcit_large",
-        "imagenet_volo_d4",
-        "imagenet_davit_large",
+        *("farthest", "farthest-deep", "farthest-length", "farthest-dimension"),
+        *("farthest-paper", "farthest-length-paper", "farthest-dimension-paper"),
     ),
 }
-"""Files here, and the recipes in each."""
+"""Files here, and the recipes whose functions are in each."""
+_GENERATED = {
+    "glue": ("mnli", "sst2", "stsb", "rte", "qnli", "qqp", "mrpc", "cola"),
+    "imagenet": (
+        *("vit-base", "deit-base", "xcit-medium", "tnt-base", "volo-d3", "davit-base"),
+        *("vit-large", "deit-large", "xcit-large", "volo-d4", "davit-large"),
+    ),
+}
+"""Files here that register one recipe for each row of a table, under the file's name and these."""
+
+RECIPES: Registry[Callable[[], Recipe]] = Registry(
+    "recipe",
+    group="leanformer.recipes",
+    own={
+        **{name: f"{__name__}.{file}:{name.replace('-', '_')}" for file, names in _FUNCTIONS.items() for name in names},
+        **{f"{file}-{name}": f"{__name__}.{file}" for file, names in _GENERATED.items() for name in names},
+    },
+)
 
 
 def names() -> list[str]:
-    return [name.replace("_", "-") for listed in ROOMS.values() for name in listed]
-
-
-def function(name: str) -> Callable[[], Recipe]:
-    for room, listed in ROOMS.items():
-        if name.replace("-", "_") in listed:
-            return getattr(import_module(f"{__name__}.{room}"), name.replace("-", "_"))
-    raise ValueError(f'there is no recipe "{name}"; there are {", ".join(names())}')
+    return RECIPES.names()
 
 
 def recipe(name: str) -> Recipe:
-    return function(name)()
+    """The recipe of that name, or that a reference names."""
+    found: Any = RECIPES.get(name)
+    made = found() if callable(found) else found
+    if not isinstance(made, Recipe):
+        raise ValueError(f"{name} gives a {type(made).__name__}; needed is a function that returns a leanformer Recipe")
+    return made
+
+
+def as_recipe(given: Recipe | str) -> Recipe:
+    return given if isinstance(given, Recipe) else recipe(given)
+
+
+def description(name: str) -> str:
+    """What a recipe says of itself: its command, its time, the score to expect."""
+    return inspect.getdoc(RECIPES.get(name)) or ""

@@ -1,28 +1,24 @@
 """The Long-Range Arena with the Nyströmformer: laptop scale by default, the paper's Table 3 under `-paper`.
 
 The paper compares (2 layers, 2 heads) with (1, 4) at 32 columns a head; the control (1, 2) and `split`, where four
-heads share the width, are added here. May import recipe, runs, tasks and zoo.
+heads share the width, are added here.
 """
+
+from __future__ import annotations
 
 from typing import Any
 
+from leanformer import models, tasks
 from leanformer.experiments.recipe import Recipe
-from leanformer.models import names as zoo
-from leanformer.tasks.base import Task
-from leanformer.tasks.byte_classes import ByteClasses
-from leanformer.tasks.listops import ListOps
-from leanformer.tasks.pair_classes import PairClasses
-from leanformer.tasks.pathfinder import Pathfinder
-from leanformer.tasks.pixel_classes import PixelClasses
-from leanformer.training.run import Training
+from leanformer.training.settings import Training
 
 
-def small(name: str, task: Task, base: str, training: Training, margin: float = 1.0, **options: Any) -> Recipe:
+def small(name: str, task: tasks.Task, base: str, training: Training, margin: float = 1.0, **options: Any) -> Recipe:
     """All arms of the paper and its missing controls, at a length that fits a laptop."""
-    return _recipe(name, task, zoo.architecture_of(base, **options), training, margin)
+    return _recipe(name, task, models.architecture_of(base, **options), training, margin)
 
 
-def paper(name: str, task: Task, steps: int, batch: int, warmup: int) -> Recipe:
+def paper(name: str, task: tasks.Task, steps: int, batch: int, warmup: int) -> Recipe:
     """AdamW, lr 1e-4, one cycle, no weight decay (PAPER: Table 3 and the Nyströmformer's own settings)."""
     base = f"nystromformer-{name.removesuffix('-paper')}"
     training = Training(
@@ -35,19 +31,19 @@ def paper(name: str, task: Task, steps: int, batch: int, warmup: int) -> Recipe:
         clip=None,
         evaluations=20,
     )
-    return _recipe(name, task, zoo.architecture_of(base), training, 1.0)
+    return _recipe(name, task, models.architecture_of(base), training, 1.0)
 
 
-def _recipe(name: str, task: Task, original: Any, training: Training, margin: float) -> Recipe:
+def _recipe(name: str, task: tasks.Task, original: Any, training: Training, margin: float) -> Recipe:
     return Recipe(
         name=name,
         task=task,
         original=original,
-        lean=original.with_depth(1).with_heads(4),
+        lean=original.resized(depth=1, heads=4),
         training=training,
         margin=margin,
         arms=("original", "lean", "shallow", "wide"),
-        others={"split": original.with_depth(1).with_heads(4, keep="width")},
+        others={"split": original.resized(depth=1, heads=4, keep="width")},
     )
 
 
@@ -60,7 +56,7 @@ def listops() -> Recipe:
     """
     return small(
         "listops",
-        ListOps(min_length=50, max_length=200, train=20_000, validation=1_000, test=2_000),
+        tasks.ListOps(min_length=50, max_length=200, train=20_000, validation=1_000, test=2_000),
         "nystromformer-listops",
         Training(steps=300, batch=32, lr=2e-3, weight_decay=0.0, evaluations=3, probe=4),
         margin=2.0,
@@ -75,7 +71,7 @@ def listops_paper() -> Recipe:
     Command: leanformer compare listops-paper
     Score: the paper prints 36.79 % for (2, 2) and 37.13 % for (1, 4); the Nyströmformer's authors 37.15 % for (2, 2).
     """
-    return paper("listops-paper", ListOps(), steps=5000, batch=32, warmup=1000)
+    return paper("listops-paper", tasks.ListOps(), steps=5000, batch=32, warmup=1000)
 
 
 def text() -> Recipe:
@@ -87,7 +83,7 @@ def text() -> Recipe:
     """
     return small(
         "text",
-        ByteClasses(length=500),
+        tasks.ByteClasses(length=500),
         "nystromformer-text",
         Training(steps=800, batch=32, lr=2e-3, weight_decay=0.0, evaluations=4, probe=4),
         margin=2.0,
@@ -102,7 +98,7 @@ def text_paper() -> Recipe:
     Command: leanformer compare text-paper
     Score: the paper prints 62.95 % for (2, 2) and 63.82 % for (1, 4); the Nyströmformer's authors 65.52 %.
     """
-    return paper("text-paper", ByteClasses(length=4000), steps=20_000, batch=32, warmup=8000)
+    return paper("text-paper", tasks.ByteClasses(length=4000), steps=20_000, batch=32, warmup=8000)
 
 
 def retrieval() -> Recipe:
@@ -112,7 +108,7 @@ def retrieval() -> Recipe:
     """
     return small(
         "retrieval",
-        PairClasses(length=500),
+        tasks.PairClasses(length=500),
         "nystromformer-retrieval",
         Training(steps=800, batch=16, lr=1e-3, weight_decay=0.0, evaluations=4, probe=4),
         margin=2.0,
@@ -127,7 +123,7 @@ def retrieval_paper() -> Recipe:
     Command: leanformer compare retrieval-paper --data DIR
     Score: the paper prints 79.3 % for (2, 2) and 79.5 % for (1, 4); the Nyströmformer's authors 79.56 %.
     """
-    return paper("retrieval-paper", PairClasses(length=4000), steps=30_000, batch=32, warmup=800)
+    return paper("retrieval-paper", tasks.PairClasses(length=4000), steps=30_000, batch=32, warmup=800)
 
 
 def image() -> Recipe:
@@ -138,7 +134,7 @@ def image() -> Recipe:
     """
     return small(
         "image",
-        PixelClasses(dataset="fashion-mnist", img_size=14),
+        tasks.PixelClasses(dataset="fashion-mnist", img_size=14),
         "nystromformer-image",
         Training(steps=800, batch=32, lr=2e-3, weight_decay=0.0, evaluations=4, probe=4),
         vocab_size=256,
@@ -153,7 +149,7 @@ def image_paper() -> Recipe:
     Command: leanformer compare image-paper --data DIR
     Score: the paper prints 37.2 % for (2, 2) and 38.2 % for (1, 4); the Nyströmformer's authors 41.58 %.
     """
-    return paper("image-paper", PixelClasses(dataset="cifar10"), steps=35_000, batch=256, warmup=175)
+    return paper("image-paper", tasks.PixelClasses(dataset="cifar10"), steps=35_000, batch=256, warmup=175)
 
 
 def pathfinder() -> Recipe:
@@ -164,7 +160,7 @@ def pathfinder() -> Recipe:
     """
     return small(
         "pathfinder",
-        Pathfinder(dashes=6, train=20_000, validation=1_000, test=2_000),
+        tasks.Pathfinder(dashes=6, train=20_000, validation=1_000, test=2_000),
         "nystromformer-pathfinder",
         Training(steps=800, batch=32, lr=1e-3, weight_decay=0.0, evaluations=4, probe=4),
         margin=2.0,
@@ -178,4 +174,4 @@ def pathfinder_paper() -> Recipe:
     Command: leanformer compare pathfinder-paper
     Score: the paper prints 69.8 % for (2, 2) and 69.9 % for (1, 4); the Nyströmformer's authors 70.94 %.
     """
-    return paper("pathfinder-paper", Pathfinder(), steps=62_400, batch=256, warmup=312)
+    return paper("pathfinder-paper", tasks.Pathfinder(), steps=62_400, batch=256, warmup=312)

@@ -1,13 +1,13 @@
-"""Crammed BERT: pre-training on a fixed number of tokens, then GLUE. May import recipe, runs, tasks and zoo.
+"""Crammed BERT: pre-training on a fixed number of tokens, then GLUE.
 
 The paper's budget is a day of wall clock, in which a shallower model sees more tokens; here every arm sees the same.
 """
 
+from __future__ import annotations
+
+from leanformer import models, tasks
 from leanformer.experiments.recipe import Recipe
-from leanformer.models import names as zoo
-from leanformer.tasks.masked_token import MaskedToken
-from leanformer.tasks.sentence_classes import SentenceClasses
-from leanformer.training.run import Training
+from leanformer.training.settings import Training
 
 
 def crammed_bert() -> Recipe:
@@ -18,19 +18,19 @@ def crammed_bert() -> Recipe:
     Score: 4.987 nats for the original, 4.990 for lean, 5.004 for shallow at 600 steps; see
     results/compare-crammed-bert and, for GLUE after it, results/glue.
     """
-    original = zoo.architecture_of(
+    original = models.architecture_of(
         "crammed-bert", width=128, depth=8, heads=4, head_dim=32, mlp_dim=512, max_position_embeddings=128
     )
     return Recipe(
         name="crammed-bert",
-        task=MaskedToken(dataset="tinystories", tokenizer="wordpiece:4096", length=64),
+        task=tasks.MaskedToken(dataset="tinystories", tokenizer="wordpiece:4096", length=64),
         original=original,
-        lean=original.with_depth(5).with_heads(8, keep="width"),
+        lean=original.resized(depth=5, heads=8, keep="width"),
         training=Training(
             steps=500, batch=32, lr=2e-3, schedule="triangle", warmup=0.25, weight_decay=0.01, clip=0.5, evaluations=4
         ),
         margin=0.05,
-        others={"fixed": original.with_depth(5).with_heads(8)},
+        others={"fixed": original.resized(depth=5, heads=8)},
     )
 
 
@@ -40,12 +40,12 @@ def crammed_bert_paper() -> Recipe:
     Command: torchrun --nproc-per-node 8 -m leanformer compare crammed-bert-paper, then leanformer glue
     Score: the paper prints a GLUE of 78.6 for both.
     """
-    original = zoo.architecture_of("crammed-bert")
+    original = models.architecture_of("crammed-bert")
     return Recipe(
         name="crammed-bert-paper",
-        task=MaskedToken(dataset="pile", tokenizer="wordpiece:32768", length=128, most_tokens=10_000_000_000),
+        task=tasks.MaskedToken(dataset="pile", tokenizer="wordpiece:32768", length=128, most_tokens=10_000_000_000),
         original=original,
-        lean=original.with_depth(10).with_heads(24, keep="width"),
+        lean=original.resized(depth=10, heads=24, keep="width"),
         training=Training(
             steps=10_000,
             batch=8192,
@@ -63,60 +63,3 @@ def crammed_bert_paper() -> Recipe:
         ),
         margin=0.02,
     )
-
-
-def _glue(name: str) -> Recipe:
-    """Fine-tuning: 5 epochs, batch 16, lr 4e-5, cosine, dropout on (the paper's settings)."""
-    base = crammed_bert()
-    original = base.original.with_options(hidden_dropout=0.1)
-    return Recipe(
-        name=f"glue-{name}",
-        task=SentenceClasses(name=name),
-        original=original,
-        lean=original.with_depth(base.lean.depth).with_heads(8, keep="width"),
-        training=Training(
-            steps=1000, batch=16, lr=4e-5, warmup=0.06, weight_decay=0.01, clip=0.5, evaluations=1, probe=0
-        ),
-        margin=1.0,
-        budget="epochs=5",
-    )
-
-
-def glue_mnli() -> Recipe:
-    """GLUE's MNLI, matched; mismatched beside it. Command: leanformer compare glue-mnli --start PRETRAINED"""
-    return _glue("mnli")
-
-
-def glue_sst2() -> Recipe:
-    """GLUE's SST-2. Command: leanformer compare glue-sst2 --start PRETRAINED"""
-    return _glue("sst2")
-
-
-def glue_stsb() -> Recipe:
-    """GLUE's STS-B, Pearson. Command: leanformer compare glue-stsb --start PRETRAINED"""
-    return _glue("stsb")
-
-
-def glue_rte() -> Recipe:
-    """GLUE's RTE. Command: leanformer compare glue-rte --start PRETRAINED"""
-    return _glue("rte")
-
-
-def glue_qnli() -> Recipe:
-    """GLUE's QNLI. Command: leanformer compare glue-qnli --start PRETRAINED"""
-    return _glue("qnli")
-
-
-def glue_qqp() -> Recipe:
-    """GLUE's QQP, F1. Command: leanformer compare glue-qqp --start PRETRAINED"""
-    return _glue("qqp")
-
-
-def glue_mrpc() -> Recipe:
-    """GLUE's MRPC, F1. Command: leanformer compare glue-mrpc --start PRETRAINED"""
-    return _glue("mrpc")
-
-
-def glue_cola() -> Recipe:
-    """GLUE's CoLA, Matthews' correlation. Command: leanformer compare glue-cola --start PRETRAINED"""
-    return _glue("cola")

@@ -1,7 +1,7 @@
 """The counterpoint: a task that one full-rank head solves and many heads of low rank do not.
 
 Settings of "Quality over Quantity in Attention Layers" under `-paper`; laptop scale is a fourth of its dimension. Heads
-of a grid split the width, and `groups` of them are averaged. May import recipe, runs, tasks and zoo.
+of a grid split the width, and `groups` of them are averaged.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from leanformer import models, tasks
 from leanformer.architecture import Architecture
-from leanformer.experiments.recipe import Grid, Recipe
-from leanformer.models import names as zoo
-from leanformer.tasks.farthest_point import FarthestPoint
-from leanformer.training.run import Training
+from leanformer.experiments.grid import Grid
+from leanformer.experiments.recipe import Recipe
+from leanformer.training.settings import Training
 
 LAPTOP = Training(steps=5000, batch=64, lr=0.015, betas=(0.9, 0.95), weight_decay=0.0, warmup=0.05, evaluations=4)
 DEEP = replace(LAPTOP, lr=0.005)
@@ -29,13 +29,18 @@ FIGURE_1 = {"heads": (1, 2, 4, 8, 16), "groups": (1, 4), "regime": ("split",)}
 def small(**sizes: int) -> Architecture:
     """One head of full rank for points of 16 dimensions, or another `width`."""
     sizes = {"width": 16, "head_dim": sizes.get("width", 16), "mlp_dim": 256, **sizes}
-    return zoo.architecture_of("farthest-point", **sizes)  # type: ignore[arg-type]
+    return models.architecture_of("farthest-point", **sizes)  # type: ignore[arg-type]
 
 
 def _recipe(
-    name: str, task: FarthestPoint, original: Architecture, training: Training, grid: dict[str, Any], seeds: int = 3
+    name: str,
+    task: tasks.FarthestPoint,
+    original: Architecture,
+    training: Training,
+    grid: dict[str, Any],
+    seeds: int = 3,
 ) -> Recipe:
-    lean = original.with_heads(4, keep="width")
+    lean = original.resized(heads=4, keep="width")
     full = original.stages[0].width
     return Recipe(
         name=name,
@@ -47,8 +52,8 @@ def _recipe(
         arms=("original", "lean"),
         seeds=seeds,
         others={
-            "half-rank": original.with_heads(2, keep="width"),
-            "groups": original.with_head_dim(full // 2).with_heads(8),
+            "half-rank": original.resized(heads=2, keep="width"),
+            "groups": original.resized(head_dim=full // 2, heads=8),
         },
         grid=Grid(axes=grid),
     )
@@ -61,7 +66,7 @@ def farthest() -> Recipe:
     Time: 3 minutes on 2 cores, 4 arms × 3 seeds; the sweep of 10 designs 10 minutes.
     Score: see docs/guards.md. The origin scores 1, the best multiple of the point itself 0.82.
     """
-    return _recipe("farthest", FarthestPoint(), small(), LAPTOP, FIGURE_1)
+    return _recipe("farthest", tasks.FarthestPoint(), small(), LAPTOP, FIGURE_1)
 
 
 def farthest_deep() -> Recipe:
@@ -70,7 +75,7 @@ def farthest_deep() -> Recipe:
     Command: leanformer sweep farthest-deep
     Time: 20 minutes on 2 cores, 10 designs × 3 seeds.
     """
-    return _recipe("farthest-deep", FarthestPoint(), small(depth=3), DEEP, FIGURE_1)
+    return _recipe("farthest-deep", tasks.FarthestPoint(), small(depth=3), DEEP, FIGURE_1)
 
 
 def farthest_length() -> Recipe:
@@ -79,7 +84,7 @@ def farthest_length() -> Recipe:
     Command: leanformer sweep farthest-length
     """
     grid = {"heads": (1, 2, 4, 16), "task.points": (4, 16, 64), "groups": (4,), "regime": ("split",)}
-    return _recipe("farthest-length", FarthestPoint(), small(depth=2), DEEP, grid)
+    return _recipe("farthest-length", tasks.FarthestPoint(), small(depth=2), DEEP, grid)
 
 
 def farthest_dimension() -> Recipe:
@@ -88,7 +93,7 @@ def farthest_dimension() -> Recipe:
     Command: leanformer sweep farthest-dimension
     """
     grid = {"heads": (1, 2, 4, 8), "task.dim+width": (8, 16, 32), "groups": (4,), "regime": ("split",)}
-    return _recipe("farthest-dimension", FarthestPoint(), small(depth=2), DEEP, grid)
+    return _recipe("farthest-dimension", tasks.FarthestPoint(), small(depth=2), DEEP, grid)
 
 
 def farthest_paper() -> Recipe:
@@ -99,8 +104,8 @@ def farthest_paper() -> Recipe:
     for half of it.
     """
     grid = {"heads": (1, 2, 4, 8, 16, 32, 64), "groups": (1, 8, 64), "depth": (1, 3, 5), "regime": ("split",)}
-    original = zoo.architecture_of("farthest-point")
-    return _recipe("farthest-paper", FarthestPoint(dim=64), original, PAPER, grid, seeds=5)
+    original = models.architecture_of("farthest-point")
+    return _recipe("farthest-paper", tasks.FarthestPoint(dim=64), original, PAPER, grid, seeds=5)
 
 
 def farthest_length_paper() -> Recipe:
@@ -110,8 +115,8 @@ def farthest_length_paper() -> Recipe:
     Score: at 256 points the paper prints 0.04 for full rank and 0.54 for half of it.
     """
     grid = {"heads": (1, 2, 4, 8, 64), "task.points": (4, 16, 64, 256), "groups": (64,), "regime": ("split",)}
-    original = zoo.architecture_of("farthest-point", depth=2)
-    return _recipe("farthest-length-paper", FarthestPoint(dim=64), original, PAPER_STUDIES, grid, seeds=5)
+    original = models.architecture_of("farthest-point", depth=2)
+    return _recipe("farthest-length-paper", tasks.FarthestPoint(dim=64), original, PAPER_STUDIES, grid, seeds=5)
 
 
 def farthest_dimension_paper() -> Recipe:
@@ -120,5 +125,5 @@ def farthest_dimension_paper() -> Recipe:
     Command: leanformer sweep farthest-dimension-paper
     """
     grid = {"heads": (1, 2, 4, 8, 16), "task.dim+width": (16, 64, 128, 256), "groups": (8,), "regime": ("split",)}
-    original = zoo.architecture_of("farthest-point", depth=2)
-    return _recipe("farthest-dimension-paper", FarthestPoint(dim=64), original, PAPER_STUDIES, grid, seeds=5)
+    original = models.architecture_of("farthest-point", depth=2)
+    return _recipe("farthest-dimension-paper", tasks.FarthestPoint(dim=64), original, PAPER_STUDIES, grid, seeds=5)

@@ -1,15 +1,17 @@
-"""Image recipes that fit a laptop, and one for your own images. May import recipe, tasks, training, zoo, designs."""
+"""Image recipes that fit a laptop, and one for your own images."""
 
+from __future__ import annotations
+
+from leanformer import models, tasks
 from leanformer.architecture import Architecture
-from leanformer.experiments.recipe import Grid, Recipe
-from leanformer.models import names as zoo
-from leanformer.tasks.image_classes import ImageClasses
-from leanformer.training.run import Training
+from leanformer.experiments.grid import Grid
+from leanformer.experiments.recipe import Recipe
+from leanformer.training.settings import Training
 
 
 def small_vit(**sizes: int) -> Architecture:
     """A ViT for ten classes of small images, which pools by the mean: its tokens are its patches."""
-    return zoo.architecture_of(
+    return models.architecture_of(
         "vit_tiny_patch16_224",
         num_classes=10,
         class_token=False,
@@ -25,13 +27,13 @@ def digits() -> Recipe:
     Time: 2 minutes on 2 cores, 3 arms × 3 seeds.
     Score: all three near 96 % of 359 held-out digits, which three seeds do not tell apart; see results/compare-digits.
     """
-    task = ImageClasses(dataset="digits")
+    task = tasks.ImageClasses(dataset="digits")
     original = small_vit(width=32, head_dim=8, depth=6, heads=4, mlp_dim=128, patch_size=2, img_size=8, in_chans=1)
     return Recipe(
         name="digits",
         task=task,
         original=original,
-        lean=original.with_depth(3).with_heads(8).with_mlp(64),
+        lean=original.resized(depth=3, heads=8, mlp_dim=64),
         training=Training(steps=800, batch=64, lr=4e-3),
         margin=1.0,
     )
@@ -47,9 +49,9 @@ def fashion_mnist() -> Recipe:
     original = small_vit(width=64, head_dim=16, depth=8, heads=4, mlp_dim=256, patch_size=7, img_size=28, in_chans=1)
     return Recipe(
         name="fashion-mnist",
-        task=ImageClasses(dataset="fashion-mnist"),
+        task=tasks.ImageClasses(dataset="fashion-mnist"),
         original=original,
-        lean=original.with_depth(4).with_heads(8).with_mlp(128),
+        lean=original.resized(depth=4, heads=8, mlp_dim=128),
         training=Training(steps=1874, batch=64, lr=2e-3, evaluations=4),
         margin=0.5,
         arms=("original", "lean", "shallow", "wide"),
@@ -70,9 +72,9 @@ def cifar10() -> Recipe:
     original = small_vit(width=128, head_dim=32, depth=8, heads=4, mlp_dim=512, patch_size=4, img_size=32, in_chans=3)
     return Recipe(
         name="cifar10",
-        task=ImageClasses(dataset="cifar10", shift=4, flip=True),
+        task=tasks.ImageClasses(dataset="cifar10", shift=4, flip=True),
         original=original,
-        lean=original.with_depth(4).with_heads(8).with_mlp(256),
+        lean=original.resized(depth=4, heads=8, mlp_dim=256),
         training=Training(steps=4000, batch=128, lr=1e-3),
         margin=1.0,
         arms=("original", "lean", "shallow", "wide"),
@@ -85,12 +87,12 @@ def images() -> Recipe:
     Command: leanformer compare images --data DIR --model vit_small_patch16_224
     The lean design is what `leanformer design` recommends for the model, or what --lean says.
     """
-    original = zoo.architecture_of("vit_tiny_patch16_224")
+    original = models.architecture_of("vit_tiny_patch16_224")
     return Recipe(
         name="images",
-        task=ImageClasses(dataset="images", img_size=224, flip=True),
+        task=tasks.ImageClasses(dataset="images", img_size=224, flip=True),
         original=original,
-        lean=original.with_depth(6).with_heads(6).with_mlp(384),
+        lean=original.resized(depth=6, heads=6, mlp_dim=384),
         training=Training(steps=2000, batch=64, lr=5e-4),
         margin=1.0,
     )

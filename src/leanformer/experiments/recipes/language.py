@@ -1,19 +1,21 @@
 """Causal language models: Python's documentation and TinyStories, on a laptop and as the paper trains them.
 
 Lean models keep head_dim; the arm `split` has the same heads split the width, so that both regimes are in the picture.
-May import recipe, runs, tasks and zoo.
+
 """
 
+from __future__ import annotations
+
+from leanformer import models, tasks
 from leanformer.architecture import Architecture
-from leanformer.experiments.recipe import Grid, Recipe
-from leanformer.models import names as zoo
-from leanformer.tasks.next_token import NextToken
-from leanformer.training.run import Training
+from leanformer.experiments.grid import Grid
+from leanformer.experiments.recipe import Recipe
+from leanformer.training.settings import Training
 
 
 def small() -> Architecture:
     """The GPT-2 of the paper, at a quarter of its width and half its depth."""
-    return zoo.architecture_of(
+    return models.architecture_of(
         "tinystories-gpt2",
         width=128,
         depth=6,
@@ -34,12 +36,12 @@ def pydoc() -> Recipe:
     original = small()
     return Recipe(
         name="pydoc",
-        task=NextToken(dataset="pydoc", tokenizer="bpe:1024", length=64),
+        task=tasks.NextToken(dataset="pydoc", tokenizer="bpe:1024", length=64),
         original=original,
-        lean=original.with_depth(3).with_heads(8).with_mlp(256),
+        lean=original.resized(depth=3, heads=8, mlp_dim=256),
         training=Training(steps=400, batch=16, lr=2e-3, weight_decay=0.1, evaluations=4),
         margin=0.03,
-        others={"split": original.with_depth(3).with_heads(8, keep="width").with_mlp(256)},
+        others={"split": original.resized(depth=3, heads=8, keep="width", mlp_dim=256)},
     )
 
 
@@ -53,13 +55,13 @@ def tinystories() -> Recipe:
     original = small()
     return Recipe(
         name="tinystories",
-        task=NextToken(dataset="tinystories", tokenizer="bpe:2048", length=64),
+        task=tasks.NextToken(dataset="tinystories", tokenizer="bpe:2048", length=64),
         original=original,
-        lean=original.with_depth(2).with_heads(8),
+        lean=original.resized(depth=2, heads=8),
         training=Training(steps=1000, batch=16, lr=2e-3, weight_decay=0.1, evaluations=4),
         margin=0.03,
         arms=("original", "lean", "shallow", "wide"),
-        others={"split": original.with_depth(2).with_heads(8, keep="width")},
+        others={"split": original.resized(depth=2, heads=8, keep="width")},
         grid=Grid(
             axes={"heads": (1, 2, 4, 8, 16, 32), "regime": ("fixed", "split"), "depth": (2,)},
             equal_params=True,
@@ -75,15 +77,15 @@ def tinystories_paper() -> Recipe:
     Score: the paper prints a validation loss of 2.47 for the original and 2.41 for the lean model.
     Its data are the first 12,000 stories, about 2.6 M tokens; here they end where those tokens end.
     """
-    original = zoo.architecture_of("tinystories-gpt2")
+    original = models.architecture_of("tinystories-gpt2")
     return Recipe(
         name="tinystories-paper",
-        task=NextToken(dataset="tinystories", tokenizer="gpt2", length=64, most_tokens=2_600_000),
+        task=tasks.NextToken(dataset="tinystories", tokenizer="gpt2", length=64, most_tokens=2_600_000),
         original=original,
-        lean=original.with_depth(4).with_heads(16, keep="width"),
+        lean=original.resized(depth=4, heads=16, keep="width"),
         training=Training(
             steps=2000, batch=128, lr=3e-4, schedule="constant", warmup=0, weight_decay=0.01, clip=None, evaluations=10
         ),
         margin=0.03,
-        others={"fixed": original.with_depth(4).with_heads(16)},
+        others={"fixed": original.resized(depth=4, heads=16)},
     )

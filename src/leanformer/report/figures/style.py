@@ -49,3 +49,8 @@ def save(figure: Figure, path: Path, suffixes: Sequence[str] = (".png", ".svg"))
 
 def short_name(name: str) -> str:
     return Path(name).name if Path(name).name != "model" else Path(name).parent.name
+
+
+def plain_text(text: str) -> str:
+    """Text that matplotlib shows as it is: a dollar sign would start a formula."""
+    return text.replace("$", r"\$")

@@ -1,0 +1,23 @@
+"""`leanformer schema`: the JSON Schemas of records."""
+
+from typing import Annotated
+
+import typer
+
+from leanformer.cli.shared import app, print_json
+
+
+@app.command()
+def schema(
+    kind: Annotated[str, typer.Argument(help="A kind of record; without it, the kinds are listed.")] = "",
+) -> None:
+    """The JSON Schema of a kind of record: plan, run, result, comparison, sweep, measurement, design, …
+
+    Every file that leanformer writes names its kind and version. Files of earlier versions are read too.
+    """
+    from leanformer import records
+
+    if kind:
+        print_json(records.record_class(kind).schema_of_file())
+    else:
+        print("\n".join(records.KINDS))

@@ -1,0 +1,175 @@
+"""The plan of a comparison: a recipe with every choice made, written down before the first run (plan.json)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from leanformer import models, tasks
+from leanformer.architecture import Architecture
+from leanformer.experiments.arms import ArmName
+from leanformer.experiments.budgets import Budget, steps_of
+from leanformer.experiments.recipe import Recipe
+from leanformer.records.base import Json, PlainArchitecture, Record
+from leanformer.records.circumstances import Circumstances, circumstances
+from leanformer.tasks.base import Data, Task
+from leanformer.training.result import RESULT
+from leanformer.training.run import PlainTraining, Run, differences, write_run
+
+PLAN = "plan.json"
+
+Seed = Annotated[int, Field(ge=0)]
+
+
+class ComparisonPlan(Record):
+    """What will be run."""
+
+    kind: ClassVar[str] = "plan"
+
+    name: str
+    task: Json
+    """In plain form: a plan can be read where the task's code is not installed."""
+    training: PlainTraining
+    margin: float
+    start: str = ""
+    original: PlainArchitecture
+    lean: PlainArchitecture
+    architectures: dict[ArmName, PlainArchitecture]
+    arms: list[ArmName]
+    seeds: list[Seed]
+    budget: Budget
+    steps: dict[ArmName, int]
+    """Of each arm."""
+    source: str
+    """Where the data came from."""
+    tokens: int | None = None
+    """Length of a text."""
+    samples: int | None = 0
+    """For training; None where they have no end."""
+    circumstances: Circumstances
+    """The command, the commit and the machine that began it."""
+
+    def runs(self) -> list[tuple[str, int]]:
+        """Seed by seed, so that a comparison that is cut short has whole pairs."""
+        return [(arm, seed) for seed in self.seeds for arm in self.arms]
+
+    def run(self, arm: str, seed: int, task: Task) -> Run:
+        return Run(
+            name=arm,
+            architecture=self.architectures[arm],
+            task=task,
+            training=replace(self.training, steps=self.steps[arm]),
+            seed=seed,
+            start=_start(self.start, arm, seed),
+        )
+
+
+def folder_of(out: Path, arm: str, seed: int) -> Path:
+    return out / arm / f"seed-{seed}"
+
+
+def read_plan(out: Path) -> ComparisonPlan:
+    if not (out / PLAN).is_file():
+        raise ValueError(f"{out} is not the folder of a comparison: it has no {PLAN}")
+    return ComparisonPlan.read(out / PLAN)
+
+
+def _start(folder: str, arm: str, seed: int) -> str:
+    """The trained run that this one begins with. Seeds beyond those that were trained begin again with the first."""
+    if not folder:
+        return ""
+    seeds = read_plan(Path(folder)).seeds
+    trained = folder_of(Path(folder), arm, seeds[seed % len(seeds)])
+    if not (trained / RESULT).is_file():
+        raise ValueError(f"{trained} is not finished: repeat its comparison's command, then this one")
+    return str(trained)
+
+
+def make_plan(
+    recipe: Recipe, seeds: tuple[int, ...], budget: Budget, out: Path, data: Data, margin: float | None
+) -> ComparisonPlan:
+    """The plan, joined with the one that the folder holds already, written down with a folder for every run."""
+    for arm, design in recipe.architectures().items():
+        _check_fit(arm, design, data)
+    there = ComparisonPlan.read(out / PLAN) if (out / PLAN).is_file() else None
+    steps: dict[str, int] = {}
+    if there is not None:
+        _check_same(there, recipe, budget, out, data)
+        steps = dict(there.steps)
+        recipe = replace(recipe, margin=there.margin if margin is None else margin)
+        seeds = tuple(sorted({*seeds, *there.seeds}))
+        kept = {arm: there.architectures[arm] for arm in there.arms if arm not in recipe.arms}
+        recipe = replace(recipe, arms=(*recipe.arms, *kept), others={**recipe.others, **kept})
+    architectures = recipe.architectures()
+    if missing := {arm: design for arm, design in architectures.items() if arm not in steps}:
+        steps |= steps_of(budget, missing, recipe.original, data, recipe.training)
+    plan = ComparisonPlan(
+        name=recipe.name,
+        task=recipe.task.to_dict(),
+        training=recipe.training,
+        margin=recipe.margin,
+        start=recipe.start,
+        original=recipe.original,
+        lean=recipe.lean,
+        architectures=architectures,
+        arms=list(recipe.arms),
+        seeds=list(seeds),
+        budget=budget,
+        steps=steps,
+        source=data.source,
+        tokens=data.tokens,
+        samples=data.size,
+        circumstances=there.circumstances if there is not None else circumstances(),
+    )
+    plan.write(out / PLAN, indent=2)
+    for arm, seed in plan.runs():
+        write_run(plan.run(arm, seed, recipe.task), folder_of(out, arm, seed))
+    return plan
+
+
+def _check_fit(arm: str, design: Architecture, data: Data) -> None:
+    if data.tokens is not None:
+        try:
+            models.example_inputs(design, 1, data.tokens)
+        except ValueError as error:
+            raise ValueError(f"{arm}: {error}") from error
+    for option, wanted in data.options.items():
+        if option in design.options and design.options[option] != wanted:
+            raise ValueError(f"{arm} is built with {option}={design.options[option]!r}, but the data need {wanted!r}")
+
+
+def _check_same(there: ComparisonPlan, recipe: Recipe, budget: Budget, out: Path, data: Data) -> None:
+    """What was planned before must be what is asked for now, except for seeds, further arms and the margin."""
+    common = [arm for arm in recipe.architectures() if arm in there.architectures]
+    planned, asked = (
+        _settled(there, tasks.read(there.task), there.budget, there.samples, common, there.architectures),
+        _settled(recipe, recipe.task, budget, data.size, common, recipe.architectures()),
+    )
+    if planned != asked:
+        raise ValueError(f"{out} holds another comparison: {differences(planned, asked)}; choose another folder")
+
+
+def _settled(
+    of: ComparisonPlan | Recipe,
+    task: Task,
+    budget: Budget,
+    samples: int | None,
+    arms: list[str],
+    architectures: Mapping[str, Architecture],
+) -> dict[str, Any]:
+    """What of a plan cannot change once it is begun."""
+    return {
+        "name": of.name,
+        "task": task.to_dict(),
+        "training": of.training.to_dict(),
+        "budget": budget.model_dump(),
+        "start": of.start,
+        "samples": samples,
+        "original": of.original.to_dict(),
+        "lean": of.lean.to_dict(),
+        "architectures": {arm: architectures[arm].to_dict() for arm in arms},
+    }

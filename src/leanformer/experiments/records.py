@@ -1,0 +1,151 @@
+"""The record of a comparison: what each arm costs and scores, the verdict, and every run's curves (comparison.json)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import computed_field
+
+from leanformer.experiments import sentences
+from leanformer.experiments.arms import LEAN, ORIGINAL, ArmName
+from leanformer.experiments.budgets import Budget
+from leanformer.experiments.verdicts import Effects, Estimate, Outcome, Verdict, decide
+from leanformer.records.base import Json, PlainArchitecture, RecordPart
+from leanformer.records.circumstances import DatedRecord
+from leanformer.tasks import TASKS
+from leanformer.tasks.base import Metric
+from leanformer.training.result import Evaluation
+from leanformer.training.run import PlainTraining
+
+
+class ArmResult(RecordPart):
+    """What an arm costs and what it scored."""
+
+    name: ArmName
+    architecture: PlainArchitecture
+    params: int
+    forward_macs: float
+    """Multiply-accumulates of a forward pass, per sample."""
+    memory_bytes: float
+    """Training memory: parameters, optimizer states, and the more of activations and gradients."""
+    step_seconds: float | None
+    steps: int
+    score: Estimate | None
+    """None as long as no run has finished."""
+    scores: dict[str, float]
+    """By seed."""
+    kappa: float | None
+    """κ of the attention at the end: the median over layers, samples and seeds."""
+
+
+class RunCurves(RecordPart):
+    """One run along its training."""
+
+    evaluations: list[Evaluation]
+    losses: list[tuple[int, float]]
+
+
+class ComparisonVerdict(RecordPart):
+    """Lean against the original and against the control, other arms against the original, and where it comes from."""
+
+    lean: dict[str, Verdict]
+    """By the arm that lean is compared with."""
+    others: dict[str, Verdict]
+    """Other arms against the original, by name."""
+    effects: Effects | None
+    unit: str = ""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def outcome(self) -> Outcome | None:
+        return self.lean[ORIGINAL].outcome if ORIGINAL in self.lean else None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def words(self) -> str:
+        return self.all_words[0] if self.all_words else sentences.NOTHING_TO_COMPARE
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def all_words(self) -> list[str]:
+        found = [verdict.words for verdict in (*self.lean.values(), *self.others.values())]
+        if self.effects is not None and self.effects.total.t is not None:
+            found.append(sentences.attribution(self.effects, self.unit))
+        return found
+
+
+def _from_version_1(written: Json) -> Json:
+    """0.1 stored sentences; now they are composed from the facts, for which a verdict needs its unit."""
+    verdict, unit = written["verdict"], written["metric"]["unit"]
+    failed = [key.rpartition(", seed ")[0] for key in written["failures"]]
+
+    def upgraded(found: Json) -> Json:
+        estimate = Estimate.model_validate(found["difference"])
+        return {
+            **{key: found[key] for key in ("arm", "against", "difference", "margin", "more_seeds")},
+            "outcome_of_finished": decide(estimate, found["margin"])[0],
+            "unit": unit,
+            "diverged": {arm: failed.count(arm) for arm in (found["arm"], found["against"]) if arm in failed},
+        }
+
+    return {
+        **written,
+        "task": {**written["task"], "kind": TASKS.current_name(written["task"]["kind"])},
+        "verdict": {
+            "lean": {against: upgraded(found) for against, found in verdict["lean"].items()},
+            "others": {arm: upgraded(found) for arm, found in verdict["others"].items()},
+            "effects": verdict["effects"],
+            "unit": unit,
+        },
+    }
+
+
+class Comparison(DatedRecord):
+    """A comparison, finished or under way."""
+
+    kind: ClassVar[str] = "comparison"
+    migrations: ClassVar[Any] = {1: _from_version_1}
+
+    name: str
+    source: str
+    """Where the data came from."""
+    seeds: list[int]
+    budget: Budget
+    margin: float
+    metric: Metric
+    baselines: dict[str, float] = {}
+    """What trivial answers score."""
+    arms: dict[ArmName, ArmResult]
+    verdict: ComparisonVerdict
+    failures: dict[str, str]
+    """Runs that diverged, and why."""
+    task: Json
+    training: PlainTraining
+    runs: dict[ArmName, dict[str, RunCurves]]
+    """By arm and seed."""
+
+    def sentences(self) -> list[str]:
+        """The verdict first, then what follows from it."""
+        failures = [sentences.did_not_finish(text) for text in self.failures.values()]
+        found = [*self.verdict.all_words, *self._savings(), *failures] or [self.verdict.words]
+        if self.baselines:
+            trivial = {name: [value] for name, value in self.baselines.items()}
+            found.append(sentences.baselines(self.metric.name, trivial))
+        return found
+
+    def _savings(self) -> list[str]:
+        if not {LEAN, ORIGINAL} <= self.arms.keys():
+            return []
+        lean, original = self.arms[LEAN], self.arms[ORIGINAL]
+        pairs = {
+            "parameters": (lean.params, original.params),
+            "training memory": (lean.memory_bytes, original.memory_bytes),
+            "MACs": (lean.forward_macs, original.forward_macs),
+            "time per step": (lean.step_seconds, original.step_seconds),
+        }
+        return [sentences.savings({name: ours / theirs for name, (ours, theirs) in pairs.items() if ours and theirs})]
+
+    def __repr__(self) -> str:
+        return f"Comparison({self.name!r}, arms {', '.join(self.arms)}, {len(self.seeds)} seeds: {self.verdict.words})"
+
+    __str__ = __repr__

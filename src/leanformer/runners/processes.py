@@ -1,0 +1,118 @@
+"""Several runs at a time: worker processes that each take one run folder after the other.
+
+A worker is `python -m leanformer.runners.worker`. It reads folders from its input, one per line, and answers in lines
+of JSON. It needs nothing but the folder, since runs describe themselves, and ends by itself when its parent is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leanformer.runners.base import Event, Listener
+from leanformer.runners.here import ThisProcess
+
+Worker = subprocess.Popen[str]
+Events = queue.SimpleQueue[tuple[Path | None, Event]]
+"""Events by run folder; None where a worker ended."""
+
+
+@dataclass(frozen=True)
+class WorkerProcesses:
+    """So many workers, each with a thread here that feeds it and listens to it."""
+
+    jobs: int
+    threads: int = 1
+    log_with: str = ""
+
+    def run(self, folders: Sequence[Path], listen: Listener) -> None:
+        if len(folders) <= 1:
+            ThisProcess(self.log_with).run(folders, listen)
+            return
+        waiting: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        events: Events = queue.SimpleQueue()
+        for folder in folders:
+            waiting.put(folder)
+        workers: list[Worker] = []
+        try:
+            for index in range(min(self.jobs, len(folders))):
+                worker = self._start(index)
+                workers.append(worker)
+                threading.Thread(target=_serve, args=(worker, waiting, events), daemon=True).start()
+            serving = len(workers)
+            while serving:
+                place, event = events.get()
+                if event["event"] == "stopped":
+                    raise (OSError if event["kind"] == "OSError" else ValueError)(event["text"])
+                if place is None:
+                    serving -= 1
+                else:
+                    listen(place, event)
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
+
+    def _start(self, index: int) -> Worker:
+        import torch
+
+        environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads), "MKL_NUM_THREADS": str(self.threads)}
+        if torch.cuda.is_available():
+            given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+            devices = given if given != [""] else [str(device) for device in range(torch.cuda.device_count())]
+            environment["CUDA_VISIBLE_DEVICES"] = devices[index % len(devices)]
+        command = [sys.executable, "-m", "leanformer.runners.worker", *([self.log_with] if self.log_with else [])]
+        return subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=environment
+        )
+
+
+def _serve(worker: Worker, waiting: queue.SimpleQueue[Path], events: Events) -> None:
+    """Whatever happens in this thread is reported; else the parent would wait forever."""
+    try:
+        _feed(worker, waiting, events)
+    except Exception as error:
+        events.put((None, _stopped(f"the answer of a worker cannot be understood: {error!r}")))
+
+
+def _feed(worker: Worker, waiting: queue.SimpleQueue[Path], events: Events) -> None:
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    while True:
+        try:
+            folder = waiting.get_nowait()
+        except queue.Empty:
+            break
+        try:
+            worker.stdin.write(f"{folder}\n")
+            worker.stdin.flush()
+        except OSError:
+            pass  # the worker is gone; how it ended is reported below
+        for line in worker.stdout:
+            event = json.loads(line)
+            events.put((folder, event))
+            if event["event"] in ("done", "diverged"):
+                break
+            if event["event"] == "stopped":
+                return
+        else:
+            code = worker.wait()
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            text = f"the worker of {folder} ended unexpectedly ({how}); repeat the command to resume"
+            events.put((folder, _stopped(text)))
+            return
+    worker.stdin.close()
+    events.put((None, {"event": "served"}))
+
+
+def _stopped(text: str) -> dict[str, Any]:
+    return {"event": "stopped", "kind": "OSError", "text": text}

@@ -1,0 +1,148 @@
+"""How a model is trained: one set of plain, checked settings, and what follows from them step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+Schedule = Literal["cosine", "one-cycle", "triangle", "constant"]
+Precision = Literal["float32", "bfloat16", "float16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a model is trained."""
+
+    steps: int
+    """Optimizer steps."""
+    batch: int = 64
+    """Samples per step, over all processes."""
+    lr: float = 1e-3
+    """Peak learning rate of AdamW."""
+    schedule: Schedule = "cosine"
+    """After a linear warm-up: cosine falls to min_lr, one-cycle and triangle fall linearly, constant stays."""
+    warmup: float = 0.1
+    """Steps of warm-up: a share of all steps if less than 1, else their number."""
+    warmup_lr: float = 0.0
+    """Learning rate at which the warm-up starts."""
+    min_lr: float = 0.0
+    """Learning rate at which cosine ends."""
+    weight_decay: float = 0.05
+    """Of matrices. Biases, norms and what the model itself exempts have none."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    clip: float | None = 1.0
+    """Largest norm of the gradient; None for no clipping."""
+    accumulate: int = 1
+    """Pieces in which a process takes its share of a batch."""
+    ramp: float = 0.0
+    """Share of the steps over which the batch grows from one such piece to all of them."""
+    precision: Precision = "float32"
+    """float32, or mixed precision with bfloat16 or float16."""
+    ema: float | None = None
+    """Decay of a moving average of the weights. If given, the average is evaluated and saved."""
+    evaluations: int = 5
+    """How often to evaluate, evenly spread; once more before the first step."""
+    probe: int = 8
+    """Held-out samples on which κ is measured at each evaluation; 0 for none."""
+    save_every: int | None = None
+    """Steps between checkpoints; by default there is one at each evaluation."""
+    keep: int = 2
+    """Checkpoints that are kept, beside the best."""
+    threads: int = 1
+    """CPU threads of one run. It is a setting because it decides the last bits of sums."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.betas, list):  # as JSON gives it back
+            object.__setattr__(self, "betas", tuple(self.betas))
+        for name, rule, holds in self._rules():
+            if not holds:
+                raise ValueError(f"{name} must be {rule}, got {getattr(self, name)!r}")
+        if self.warmup >= 1 and self.warmup_steps >= self.steps:
+            raise ValueError(
+                f"a warm-up of {self.warmup_steps} steps leaves none of {self.steps}: give a share, such as warmup=0.1"
+            )
+
+    def _rules(self) -> list[tuple[str, str, bool]]:
+        """For each setting: what it must be, and whether it is."""
+        counts = ("steps", "batch", "accumulate", "evaluations", "keep", "threads")
+        numbers = ("lr", "warmup", "warmup_lr", "min_lr", "weight_decay", "eps")
+        betas = self.betas if isinstance(self.betas, tuple) else ()
+        return [
+            *((name, "a whole number of at least 1", _is_count(getattr(self, name))) for name in counts),
+            *((name, "a number of at least 0", _is_number(getattr(self, name), least=0)) for name in numbers),
+            ("probe", "a whole number of at least 0", _is_count(self.probe, least=0)),
+            ("betas", "two numbers from 0 to below 1", len(betas) == 2 and all(map(_is_share, betas))),
+            ("clip", "a number above 0, or None", self.clip is None or (_is_number(self.clip) and self.clip > 0)),
+            ("ema", "a number between 0 and 1, or None", self.ema is None or (_is_share(self.ema) and self.ema > 0)),
+            ("ramp", "a share from 0 to 1", _is_share(self.ramp) or self.ramp == 1),
+            ("save_every", "a whole number of at least 1", self.save_every is None or _is_count(self.save_every)),
+            ("schedule", f"one of {', '.join(get_args(Schedule))}", self.schedule in get_args(Schedule)),
+            ("precision", f"one of {', '.join(get_args(Precision))}", self.precision in get_args(Precision)),
+        ]
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Training:
+        """The settings of `to_dict`; unknown ones are refused."""
+        if not isinstance(plain, Mapping):
+            raise ValueError(f"training must be settings by name, got {plain!r}")
+        known = [item.name for item in fields(cls)]
+        if unknown := sorted(plain.keys() - set(known)):
+            raise ValueError(f"training has no setting {', '.join(unknown)}; it has {', '.join(known)}")
+        if "steps" not in plain:
+            raise ValueError("training lacks the setting steps")
+        return cls(**plain)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "betas": list(self.betas)}
+
+    @property
+    def warmup_steps(self) -> int:
+        return round(self.warmup * self.steps) if self.warmup < 1 else round(self.warmup)
+
+    @property
+    def ramp_steps(self) -> int:
+        return round(self.ramp * self.steps)
+
+    @property
+    def log_every(self) -> int:
+        """Steps over which the training loss is averaged; progress is reported as often."""
+        return min(50, max(1, self.steps // 100))
+
+    def is_evaluated(self, step: int) -> bool:
+        """Whether to evaluate after so many steps."""
+        return step in {round(i * self.steps / self.evaluations) for i in range(self.evaluations + 1)}
+
+    def is_saved(self, step: int) -> bool:
+        """Whether to write a checkpoint after so many steps."""
+        return step == self.steps or (step % self.save_every == 0 if self.save_every else self.is_evaluated(step))
+
+    def lr_at(self, step: int) -> float:
+        """The learning rate of a step, counted from 0."""
+        warmup = self.warmup_steps
+        if self.schedule == "one-cycle":  # as torch's OneCycleLR with linear annealing
+            start, end, last = self.lr / 25, self.lr / 25e4, self.steps - 1
+            rise = max(0.0, warmup - 1.0)
+            if step < rise:
+                return start + (self.lr - start) * step / rise
+            return self.lr + (end - self.lr) * (step - rise) / max(1.0, last - rise)
+        if step < warmup:
+            return self.warmup_lr + (self.lr - self.warmup_lr) * (step + 1) / warmup
+        done = (step - warmup) / max(1, self.steps - warmup)
+        if self.schedule == "cosine":
+            return self.min_lr + (self.lr - self.min_lr) * (1 + math.cos(math.pi * done)) / 2
+        return self.lr * (1 - done) if self.schedule == "triangle" else self.lr
+
+
+def _is_number(value: Any, least: float = -math.inf) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= least
+
+
+def _is_share(value: Any) -> bool:
+    return _is_number(value, least=0) and value < 1
+
+
+def _is_count(value: Any, least: int = 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least

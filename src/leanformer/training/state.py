@@ -1,0 +1,174 @@
+"""What a run has come to: model, optimizer, curves and generators, in memory and in checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from leanformer.data.order import Order
+from leanformer.models.registry import build
+from leanformer.models.weights import load_encoder, save_pretrained
+from leanformer.records.files import plain, write_lines
+from leanformer.tasks.base import Data, Metric
+from leanformer.training.checkpoints import Checkpoint, Checkpoints
+from leanformer.training.monitoring import Losses
+from leanformer.training.optimizer import build_optimizer
+from leanformer.training.randomness import random_state, seed_everything, set_random_state
+from leanformer.training.result import RESULT, Evaluation, Result
+from leanformer.training.run import Run
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class State:
+    """Everything that a checkpoint holds."""
+
+    run: Run
+    folder: Path
+    accelerator: Accelerator
+    model: nn.Module
+    wrapped: nn.Module
+    """The model as the processes share it."""
+    optimizer: Any
+    average: AveragedModel | None
+    losses: Losses
+    step: int = 0
+    evaluations: list[Evaluation] = field(default_factory=list)
+    best: int | None = None
+
+    def __post_init__(self) -> None:
+        self.checkpoints = Checkpoints(self.folder / "checkpoints", self.run.training.keep)
+
+    @classmethod
+    def begin(cls, run: Run, folder: Path, accelerator: Accelerator, order: Order) -> State:
+        """A model as its seed draws it."""
+        settings = run.training
+        seed_everything(run.seed)
+        model = build(run.architecture)
+        if run.start:
+            load_encoder(model, run.start)
+        if accelerator.num_processes > 1 and accelerator.device.type == "cuda":
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # statistics of the whole batch, where there are any
+        average = None
+        if settings.ema is not None:
+            average = AveragedModel(model, accelerator.device, multi_avg_fn=get_ema_multi_avg_fn(settings.ema))
+        optimizer = build_optimizer(model, settings)
+        wrapped, scaled = accelerator.prepare(model, optimizer)
+        if accelerator.process_index:
+            seed_everything(run.seed, accelerator.process_index)  # same weights, dropout of its own
+        # The wrapper around the optimizer is for float16's scaler, and looks up packages on the disk at every step.
+        stepping = scaled if accelerator.scaler is not None else optimizer
+        losses = Losses(run, accelerator, order)
+        return cls(run, folder, accelerator, model, wrapped, stepping, average, losses)
+
+    @property
+    def judged(self) -> nn.Module:
+        """The model that is evaluated, and saved at the end."""
+        return self.average.module if self.average is not None else self.model
+
+    # Checkpoints
+
+    def save(self, metric: Metric) -> None:
+        states = gather_object([random_state()])
+        self._note_best(metric)
+        if self.accelerator.is_main_process:
+            tensors = {"model": self.model.state_dict(), "optimizer": _flat(self.optimizer.state_dict()["state"])}
+            if self.average is not None:
+                tensors["average"] = self.average.state_dict()
+            scaler = self.accelerator.scaler
+            written = {
+                "step": self.step,
+                "evaluations": [evaluation.to_dict() for evaluation in self.evaluations],
+                "losses": self.losses.curve,
+                "pending": self.losses.pending,
+                "best": self.best,
+                "random": states,
+                "scaler": scaler.state_dict() if scaler is not None else None,
+            }
+            self.checkpoints.save(self.step, tensors, plain(written), self.best)
+            self._write_evaluations()
+        self.accelerator.wait_for_everyone()
+
+    def _note_best(self, metric: Metric) -> None:
+        if not self.evaluations or self.evaluations[-1].step != self.step:
+            return
+        best = max(self.evaluations, key=lambda found: (metric.sign * found.scores[metric.name], -found.step))
+        if best.step == self.step:
+            self.best = self.step
+
+    def restore(self, say: Say) -> None:
+        """Resume from the newest good checkpoint, if there is one."""
+        say = say if self.accelerator.is_main_process else lambda message: None
+        checkpoint = self.checkpoints.latest(say)
+        if checkpoint is not None:
+            self._load(checkpoint)
+            say(f"{self.run.name}, seed {self.run.seed}: resuming from step {self.step} of {self.run.training.steps}")
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        self.model.load_state_dict(checkpoint.tensors["model"])
+        if self.average is not None:
+            self.average.load_state_dict(checkpoint.tensors["average"])
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": _nested(checkpoint.tensors["optimizer"]), "param_groups": groups})
+        state = checkpoint.state
+        self.step, self.best = state["step"], state["best"]
+        self.evaluations = [Evaluation.model_validate(evaluation) for evaluation in state["evaluations"]]
+        self.losses.restore(state["losses"], state["pending"])
+        if state["scaler"] is not None and self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(state["scaler"])
+        if self.accelerator.process_index < len(state["random"]):
+            set_random_state(state["random"][self.accelerator.process_index])
+        else:  # more processes than before: the new ones draw their own
+            seed_everything(self.run.seed, self.accelerator.process_index, self.step)
+
+    # The end
+
+    def finish(self, data: Data, final: Mapping[str, float]) -> Result:
+        """Write the model and, last, the result: a folder with a result is finished."""
+        result = Result(
+            name=self.run.name,
+            seed=self.run.seed,
+            architecture=self.run.architecture,
+            task=self.run.task.to_dict(),
+            training=self.run.training,
+            start=self.run.start,
+            source=data.source,
+            metric=data.metric,
+            baselines=dict(data.baselines),
+            params=sum(parameter.numel() for parameter in self.model.parameters()),
+            final={"step": self.step, **final},
+            best_step=self.best,
+            evaluations=self.evaluations,
+            losses=self.losses.curve,
+        )
+        if self.accelerator.is_main_process:
+            self._write_evaluations()
+            save_pretrained(self.judged, self.folder / "model")
+            data.accompany(self.folder / "model")
+            result.write(self.folder / RESULT)
+        self.accelerator.wait_for_everyone()
+        return result
+
+    def _write_evaluations(self) -> None:
+        write_lines(self.folder / "records.jsonl", [evaluation.to_dict() for evaluation in self.evaluations])
+
+
+def _flat(state: Mapping[int, Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    return {f"{index}.{key}": value for index, group in state.items() for key, value in group.items()}
+
+
+def _nested(tensors: Mapping[str, torch.Tensor]) -> dict[int, dict[str, torch.Tensor]]:
+    nested: dict[int, dict[str, torch.Tensor]] = {}
+    for name, tensor in tensors.items():
+        index, _, key = name.partition(".")
+        nested.setdefault(int(index), {})[key] = tensor
+    return nested

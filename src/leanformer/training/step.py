@@ -1,0 +1,59 @@
+"""One optimizer step: forward and backward of every piece of a batch, the clip, the update."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import send_to_device
+from torch import nn
+
+from leanformer.tasks.base import Batch, Data
+from leanformer.training.settings import Training
+
+MIXED_PRECISION = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
+"""Accelerate's words for our precisions."""
+
+
+@dataclass
+class Stepper:
+    """Takes the steps of one run, or those that a budget of time is measured by."""
+
+    data: Data
+    settings: Training
+    accelerator: Accelerator
+    model: nn.Module
+    """The model as the processes share it."""
+    optimizer: Any
+
+    def __post_init__(self) -> None:
+        self.parameters = list(self.model.parameters())
+
+    def take(self, batch: Batch, step: int, pieces: int) -> torch.Tensor:
+        """Take a step, counted from 0, on this process's share of a batch; returns its mean loss, detached."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.lr_at(step)
+        total = torch.zeros((), device=self.accelerator.device)
+        for index, piece in enumerate(_pieces(to_device(batch, self.accelerator.device), pieces)):
+            with contextlib.nullcontext() if index == pieces - 1 else self.accelerator.no_sync(self.model):
+                loss = self.data.loss(self.model, piece) / pieces
+                self.accelerator.backward(loss)
+            total += loss.detach()
+        if self.settings.clip is not None:
+            self.accelerator.clip_grad_norm_(self.parameters, self.settings.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return total
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """Tensors on a device, in whatever tuples, lists and mappings they come."""
+    return send_to_device(batch, device, non_blocking=True)
+
+
+def _pieces(batch: Batch, count: int) -> Iterator[Batch]:
+    return iter([batch]) if count == 1 else zip(*(tensor.chunk(count) for tensor in batch), strict=True)
