@@ -50,7 +50,7 @@ def test_models_lists_names() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["paper", "--table", "Tab. 9"], '--table "Tab. 9" names no table; there are "Tab. 1"'),
+        (["paper", "--table", "Tab. 9"], 'there is no table "Tab. 9"; there are "Tab. 1"'),
         (["paper", "--json", "--markdown"], "--json and --markdown exclude each other"),
         (["models", "zzz"], "no model name contains 'zzz'"),
     ],

@@ -1,16 +1,27 @@
-"""The ledger and the scorecard: every count that a recount of the paper has established, to the last digit."""
+"""The scorecard: every count that a recount of the paper has established, to the last digit."""
+
+import json
+from pathlib import Path
 
 import pytest
 
-from leanformer.models.published import LEAN_MODELS, ROWS, PrintedCount
-from leanformer.paper.memory import lean_shares, memory
-from leanformer.paper.scorecard import Recount, scorecard
-from leanformer.report.scorecard import markdown, memory_summary
+from leanformer.models.published import LEAN_MODELS, ROWS, PrintedCount, rows_of
+from leanformer.paper.memory import add_memory, lean_shares
+from leanformer.paper.record import Scorecard, ScorecardRow
+from leanformer.paper.scorecard import scorecard
+from leanformer.report.scorecard import markdown, sentences
+
+COMMITTED = Path(__file__).parents[2] / "results" / "paper-scorecard.md"
 
 
 @pytest.fixture(scope="module")
-def recounts() -> list[Recount]:
+def record() -> Scorecard:
     return scorecard()
+
+
+@pytest.fixture
+def recounts(record: Scorecard) -> tuple[ScorecardRow, ...]:
+    return record.rows
 
 
 COUNTS = {
@@ -59,31 +70,29 @@ ARENA = {  # counts of (2, 2), (1, 4), (1, 6), (1, 8)
 }
 
 
-def test_every_row_of_the_tables(recounts: list[Recount]) -> None:
-    found = {
-        (r.row.model, r.row.variant): (r.params, r.status) for r in recounts if r.row.table not in ("Tab. 3", "Fig. 3")
-    }
+def test_every_row_of_the_tables(recounts: tuple[ScorecardRow, ...]) -> None:
+    found = {(r.model, r.variant): (r.params, r.status) for r in recounts if r.table not in ("Tab. 3", "Fig. 3")}
     assert found == COUNTS
 
 
-def test_counts_exactly_as_printed(recounts: list[Recount]) -> None:
-    found = {(r.row.model, r.row.variant): r.params_as_printed for r in recounts}
+def test_counts_exactly_as_printed(recounts: tuple[ScorecardRow, ...]) -> None:
+    found = {(r.model, r.variant): r.params_as_printed for r in recounts}
     assert {key: found[key] for key in AS_PRINTED} == AS_PRINTED
 
 
 @pytest.mark.parametrize("task", ARENA)
-def test_the_long_range_arena_grid(recounts: list[Recount], task: str) -> None:
-    rows = [r for r in recounts if r.row.model == f"Nyströmformer, {task}"]
-    grid = {(r.row.depth, r.row.heads): r.params_as_printed for r in rows}
+def test_the_long_range_arena_grid(recounts: tuple[ScorecardRow, ...], task: str) -> None:
+    rows = [r for r in recounts if r.model == f"Nyströmformer, {task}"]
+    grid = {(r.printed.depth, r.printed.heads): r.params_as_printed for r in rows}
     assert tuple(grid[key] for key in ((2, 2), (1, 4), (1, 6), (1, 8))) == ARENA[task]
     assert (1, 2) in grid  # the depth-only control
 
 
-def test_where_the_arenas_printed_counts_come_from(recounts: list[Recount]) -> None:
+def test_where_the_arenas_printed_counts_come_from(recounts: tuple[ScorecardRow, ...]) -> None:
     statuses = {
-        (r.row.model.removeprefix("Nyströmformer, "), r.row.variant): r.status
+        (r.model.removeprefix("Nyströmformer, "), r.variant): r.status
         for r in recounts
-        if r.row.table == "Tab. 3" and r.row.variant != "control"
+        if r.table == "Tab. 3" and r.variant != "control"
     }
     other = "matches under another reading than printed"
     assert statuses == {
@@ -95,15 +104,15 @@ def test_where_the_arenas_printed_counts_come_from(recounts: list[Recount]) -> N
     }
 
 
-def test_the_range_of_figure_3_is_not_explained(recounts: list[Recount]) -> None:
-    assert [(r.params, r.status) for r in recounts if r.row.table == "Fig. 3"] == [
+def test_the_range_of_figure_3_is_not_explained(recounts: tuple[ScorecardRow, ...]) -> None:
+    assert [(r.params, r.status) for r in recounts if r.table == "Fig. 3"] == [
         (61_364_968, "unexplained"),
         (67_662_568, "unexplained"),
     ]
 
 
-def test_readings_in_words(recounts: list[Recount]) -> None:
-    words = {(r.row.model, r.row.variant): r.reading for r in recounts}
+def test_readings_in_words(recounts: tuple[ScorecardRow, ...]) -> None:
+    words = {(r.model, r.variant): r.reading for r in recounts}
     assert words["ViT-B", "lean"] == "fixed, head_dim 64"
     assert words["TNT-B", "lean"] == "split, head_dim 40; MLP 1280, printed 2560"
     assert words["ViT-L", "original"] == "layers 16, printed 24"
@@ -126,20 +135,61 @@ def test_printed_digits(digits: str, unit: str, params: int, agrees: bool) -> No
     assert PrintedCount(digits, unit).agrees(params) is agrees  # type: ignore[arg-type]
 
 
-def test_memory(recounts: list[Recount]) -> None:
+def test_memory(record: Scorecard) -> None:
     """Most rows fit one reading; ViT-L's originals, XCiT-M's and VOLO-d3's do not."""
-    found = memory(recounts)
-    assert len(found) == 22
-    statuses = {(row.model, row.variant): value.status for row, value in found.items()}
+    statuses = {(row.model, row.variant): row.memory.status for row in record.rows if row.memory}
+    assert len(statuses) == 22
     assert sum(status == "within 10 %" for status in statuses.values()) == 15
-    assert statuses["VOLO-d3", "original"] == statuses["VOLO-d3", "lean"] == "resists"
+    assert statuses["VOLO-d3", "original"] == statuses["VOLO-d3", "lean"] == "more than 10 % off"
     assert statuses["XCiT-L", "original"] == statuses["DaViT-L", "lean"] == "within 10 %"
-    shares = lean_shares(found)
+    shares = lean_shares(record.rows)
     assert shares["DaViT-L"] == (pytest.approx(186.4 / 238.4), pytest.approx(0.80, abs=0.01))
-    words = memory_summary(found)
+    words = sentences(record)[1]
     assert words.startswith("15 of 22 printed memory figures are within 10 %")
-    assert "| 186.4 | 186" in markdown(recounts, found)
-    assert memory([recount for recount in recounts if not recount.row.vision]) == {}
+    assert "8 bytes per parameter" in words
+    language = [row for row in record.rows if row.table == "Tab. 1"]
+    assert add_memory(language) == language
+
+
+def test_the_committed_table_is_todays(record: Scorecard) -> None:
+    assert markdown(record) + "\n" == COMMITTED.read_text(encoding="utf-8")
+
+
+def test_the_record_is_written_and_read_back(record: Scorecard, tmp_path: Path) -> None:
+    record.write(tmp_path / "scorecard.json")
+    written = json.loads((tmp_path / "scorecard.json").read_text(encoding="utf-8"))
+    assert (written["kind"], written["version"]) == ("scorecard", 2)
+    assert written["summary"].startswith("20 of 36 printed counts match as printed, 12 under another reading")
+    row = next(row for row in written["rows"] if (row["model"], row["variant"]) == ("ViT-B", "lean"))
+    assert row["printed"] == {
+        "depth": 7,
+        "heads": 16,
+        "mlp_dim": 1536,
+        "params": "40.1 M",
+        "top1": 80.4,
+        "top5": 94.9,
+        "memory_gb": 101.6,
+    }
+    assert row["memory"].keys() == {"printed_gb", "counted_gb", "constant_gb", "ratio", "status"}
+    assert row["memory"]["counted_gb"] == round(row["memory"]["counted_gb"], 1)
+    again = Scorecard.read(tmp_path / "scorecard.json")
+    assert markdown(again) == markdown(record)
+    assert again.rows[0].architecture == record.rows[0].architecture
+    Scorecard.schema_of_file()
+    damaged = {**written, "rows": [{**written["rows"][0], "status": "perhaps"}]}
+    with pytest.raises(ValueError, match=r"x is damaged: rows\.0\.status: .*got 'perhaps'"):
+        Scorecard.parse(damaged, "x")
+
+
+def test_one_table_without_memory() -> None:
+    steps: list[str] = []
+    found = scorecard(rows_of("Tab. 2"), memory=False, progress=steps.append)
+    assert [row.params for row in found.rows] == [89_160_785, 64_150_609, 64_085_073]
+    assert steps == ["counting GPT-2, TinyStories"] * 3
+    assert sentences(found) == [found.summary]
+    assert markdown(found).splitlines()[0].endswith("| status |")
+    with pytest.raises(ValueError, match=r'there is no table "Tab\. 9"; there are "Tab\. 1", "Tab\. 2"'):
+        rows_of("Tab. 9")
 
 
 def test_every_lean_row_has_a_name() -> None:

@@ -1,1 +1,5 @@
-"""The two papers' printed figures: `ledger` holds them as data, `scorecard` recounts them from built models."""
+"""The paper's printed figures beside ours.
+
+`scorecard` recounts parameters on built models, `memory` counts training memory, and `record` is what both are written
+to. The printed figures themselves are in `leanformer.models.published`.
+"""

@@ -1,82 +1,66 @@
-"""Which printed memory figures hold: training memory of every image model, counted without a GPU.
+"""Which printed memory figures hold: the training memory of every image model, counted without a GPU.
 
-The paper prints gigabytes without saying of what. The reading that fits best: eight devices, float32, attention spelt
-out, the batch of Table 6 divided by eight, saved activations plus 8 bytes a parameter, plus one constant for all rows,
-which is the median of what is left and so is fitted, not counted. May import the scorecard and cost.
+The paper prints gigabytes without saying what they cover. The reading that fits best is this: eight devices, float32,
+explicit attention, the batch of Table 6 divided by eight, saved activations plus 8 bytes per parameter, plus one
+constant for all rows. The constant is the median of what is left: it is fitted, not counted.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 from leanformer.costs.closed_forms import Setting, formula
-from leanformer.models.published import Row
-from leanformer.paper.scorecard import Recount
+from leanformer.paper.record import Memory, ScorecardRow
 
 DEVICES = 8
 BATCH_PER_DEVICE = {"Tab. 4": 1024 // DEVICES, "Tab. 5": 512 // DEVICES}
+"""By table of image models: only those print memory that can be counted."""
 TOLERANCE = 0.1
 
-MemoryStatus = Literal["within 10 %", "resists"]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Memory:
-    """A printed figure beside the counted one."""
-
-    row: Row
-    printed_gb: float
-    counted_gb: float
-    """By the reading above, the fitted constant included."""
-    constant_gb: float
-    """That constant, for all devices together."""
-
-    @property
-    def ratio(self) -> float:
-        return self.counted_gb / self.printed_gb
-
-    @property
-    def status(self) -> MemoryStatus:
-        return "within 10 %" if abs(self.ratio - 1) <= TOLERANCE else "resists"
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "printed_gb": self.printed_gb,
-            "counted_gb": round(self.counted_gb, 1),
-            "constant_gb": round(self.constant_gb, 1),
-            "ratio": round(self.ratio, 3),
-            "status": self.status,
-        }
-
-
-def memory(recounts: Iterable[Recount], progress: Callable[[Row], None] = lambda row: None) -> dict[Row, Memory]:
-    """Count the memory of every row of Tables 4 and 5."""
-    counted: dict[Row, float] = {}
-    for recount in recounts:
-        if recount.row.vision:
-            progress(recount.row)
-            counted[recount.row] = _activations_and_states(recount) * DEVICES / 1e9
+def add_memory(rows: Sequence[ScorecardRow], progress: Callable[[str], Any] = lambda step: None) -> list[ScorecardRow]:
+    """The rows, with the memory of those of Tables 4 and 5."""
+    counted: dict[int, float] = {}
+    for index, row in enumerate(rows):
+        if row.table in BATCH_PER_DEVICE:
+            progress(f"memory of {row.model}")
+            counted[index] = _activations_and_states(row) * DEVICES / 1e9
     if not counted:
-        return {}
-    constant = median(row.results["memory_gb"] - value for row, value in counted.items())
-    return {
-        row: Memory(row=row, printed_gb=row.results["memory_gb"], counted_gb=value + constant, constant_gb=constant)
-        for row, value in counted.items()
-    }
+        return list(rows)
+    constant = median(rows[index].printed.memory_gb - value for index, value in counted.items())
+    return [
+        row.model_copy(update={"memory": _memory(row.printed.memory_gb, counted[index] + constant, constant)})
+        if index in counted
+        else row
+        for index, row in enumerate(rows)
+    ]
 
 
-def _activations_and_states(recount: Recount) -> int:
-    setting = Setting(batch=BATCH_PER_DEVICE[recount.row.table], attention="explicit")
-    cost = formula(recount.architecture, setting).cost(recount.architecture, setting)
+def _activations_and_states(row: ScorecardRow) -> int:
+    setting = Setting(batch=BATCH_PER_DEVICE[row.table], attention="explicit")
+    cost = formula(row.architecture, setting).cost(row.architecture, setting)
     return cost.saved_bytes + 8 * cost.params.total
 
 
-def lean_shares(found: dict[Row, Memory]) -> dict[str, tuple[float, float]]:
+def _memory(printed: float, counted: float, constant: float) -> Memory:
+    ratio = counted / printed
+    return Memory(
+        printed_gb=printed,
+        counted_gb=counted,
+        constant_gb=constant,
+        ratio=ratio,
+        status="within 10 %" if abs(ratio - 1) <= TOLERANCE else "more than 10 % off",
+    )
+
+
+def lean_shares(rows: Sequence[ScorecardRow]) -> Mapping[str, tuple[float, float]]:
     """Lean over original, printed and counted, by model."""
     pairs: dict[str, dict[str, Memory]] = {}
-    for row, value in found.items():
-        pairs.setdefault(row.model, {})[row.variant] = value
+    for row in rows:
+        if row.memory is not None:
+            pairs.setdefault(row.model, {})[row.variant] = row.memory
     return {
         model: (
             pair["lean"].printed_gb / pair["original"].printed_gb,

@@ -1,65 +1,61 @@
-"""Which printed counts hold: every row of the ledger built on the meta device and counted. May import the ledger and
-families.
-"""
+"""Which printed counts hold: every published row is built on the meta device and counted."""
+
+from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from leanformer.architecture import Architecture
 from leanformer.models import registry as families
-from leanformer.models.published import ROWS, Row
+from leanformer.models.published import ROWS, PrintedCount, Row
+from leanformer.paper.memory import add_memory
+from leanformer.paper.record import Printed, Scorecard, ScorecardRow, Status, summary_of
+from leanformer.records.circumstances import circumstances, fields_of
 
-Status = Literal["matches", "matches under another reading than printed", "unexplained", "not printed"]
+
+def scorecard(
+    rows: Sequence[Row] = ROWS, *, memory: bool = True, progress: Callable[[str], Any] = lambda step: None
+) -> Scorecard:
+    """Recount the rows.
+
+    Args:
+        rows: those of `leanformer.models.published` by default.
+        memory: whether to count the training memory of image models too.
+        progress: is called with what is about to be done.
+    """
+    counted = []
+    for row in rows:
+        progress(f"counting {row.model}")
+        counted.append(recount(row))
+    if memory:
+        counted = add_memory(counted, progress)
+    return Scorecard(summary=summary_of(counted), rows=tuple(counted), **fields_of(circumstances()))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recount:
-    """A row of the paper beside what its models really count."""
+def recount(row: Row) -> ScorecardRow:
+    """A published row beside the parameters that its models really have."""
+    base = families.read(row.base)
+    architecture = row.architecture(base)
+    params, as_printed = count_params(architecture), count_params(row.architecture(base, as_printed=True))
+    return ScorecardRow(
+        table=row.table,
+        model=row.model,
+        variant=row.variant,
+        base=row.base,
+        printed=_printed(row),
+        params=params,
+        params_as_printed=as_printed,
+        reading=row.explain(architecture),
+        status=_status(row.params, params, as_printed),
+        architecture=architecture,
+    )
 
-    row: Row
-    architecture: Architecture
-    """By the reading that explains the row best."""
-    params: int
-    """Parameters of that architecture, counted on the built model."""
-    params_as_printed: int
-    """Parameters of the shape exactly as printed."""
 
-    @property
-    def status(self) -> Status:
-        if self.row.params is None:
-            return "not printed"
-        if self.row.params.agrees(self.params_as_printed):
-            return "matches"
-        if self.row.params.agrees(self.params):
-            return "matches under another reading than printed"
-        return "unexplained"
-
-    @property
-    def reading(self) -> str:
-        return self.row.explain(self.architecture)
-
-    def to_dict(self) -> dict[str, Any]:
-        row = self.row
-        return {
-            "table": row.table,
-            "model": row.model,
-            "variant": row.variant,
-            "base": row.base,
-            "printed": {
-                "depth": row.depth,
-                "heads": row.heads,
-                "mlp_dim": row.mlp_dim,
-                "params": str(row.params) if row.params else None,
-                **row.results,
-            },
-            "params": self.params,
-            "params_as_printed": self.params_as_printed,
-            "reading": self.reading,
-            "status": self.status,
-            "architecture": self.architecture.to_dict(),
-        }
+def _printed(row: Row) -> Printed:
+    params = str(row.params) if row.params else None
+    shape = {"depth": row.depth, "heads": row.heads, "mlp_dim": row.mlp_dim, "params": params}
+    return Printed.model_validate({**shape, **row.results})
 
 
 @functools.lru_cache(maxsize=256)
@@ -68,21 +64,9 @@ def count_params(architecture: Architecture) -> int:
     return sum(parameter.numel() for parameter in families.build(architecture, device="meta").parameters())
 
 
-def recount(row: Row) -> Recount:
-    base = families.read(row.base)
-    architecture = row.architecture(base)
-    return Recount(
-        row=row,
-        architecture=architecture,
-        params=count_params(architecture),
-        params_as_printed=count_params(row.architecture(base, as_printed=True)),
-    )
-
-
-def scorecard(rows: Iterable[Row] = ROWS, progress: Callable[[Row], None] = lambda row: None) -> list[Recount]:
-    """Recount every row, calling `progress` before each."""
-    counted = []
-    for row in rows:
-        progress(row)
-        counted.append(recount(row))
-    return counted
+def _status(printed: PrintedCount | None, params: int, as_printed: int) -> Status:
+    if printed is None:
+        return "not printed"
+    if printed.agrees(as_printed):
+        return "matches"
+    return "matches under another reading than printed" if printed.agrees(params) else "unexplained"

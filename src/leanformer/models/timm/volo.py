@@ -70,7 +70,7 @@ class VOLO(TimmFamily):
         found: list[AttentionPart] = []
         stages = [(index, blocks) for index, blocks in enumerate(volo.network) if isinstance(blocks, nn.Sequential)]
         for stage, (index, blocks) in enumerate(stages):
-            for i, block in enumerate(blocks):
+            for i, block in enumerate(cast(Any, blocks)):
                 kind: Kind = "outlook" if isinstance(block.attn, OutlookAttention) else "self"
                 path = f"network.{index}.{i}.attn"
                 found.append(
