@@ -234,26 +234,6 @@ class Architecture:
     def with_options(self, **options: Any) -> Self:
         return replace(self, options={**self.options, **options})
 
-    # The names of 0.1 for `resized`
-
-    def with_depth(self, depth: Numbers) -> Self:
-        return self.resized(depth=depth)
-
-    def with_heads(self, heads: Numbers, keep: Keep = "head_dim") -> Self:
-        return self.resized(heads=heads, keep=keep)
-
-    def with_head_dim(self, head_dim: Numbers) -> Self:
-        return self.resized(head_dim=head_dim)
-
-    def with_mlp(self, mlp_dim: Numbers) -> Self:
-        return self.resized(mlp_dim=mlp_dim)
-
-    def with_width(self, width: Numbers) -> Self:
-        return self.resized(width=width)
-
-    def with_head_schedule(self, heads: Sequence[int], keep: Keep = "head_dim") -> Self:
-        return self.resized(depth=len(heads), heads=heads, keep=keep)
-
     def merged(self) -> Self:
         """The same layers with neighbouring stages joined where they differ in depth only."""
         runs = groupby(self.stages, key=lambda stage: replace(stage, depth=1))
