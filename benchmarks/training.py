@@ -44,7 +44,9 @@ from leanformer.models import registry as families
 from leanformer.records.numbers import quantiles
 from leanformer.tasks.base import Batch
 from leanformer.tasks.image_classes import ImageClassesData
-from leanformer.training.loop import decay_groups, seed_everything, train
+from leanformer.training.optimizer import decay_groups
+from leanformer.training.randomness import seed_everything
+from leanformer.training.loop import train
 from leanformer.training.run import Run, write_run
 
 WARMUP = 4
@@ -116,7 +118,7 @@ class Watched(ImageClassesData):
 
     def __init__(self, case: Case, tick: Tick) -> None:
         found, few = case.data.found, slice(64)
-        held_out = replace(found.held_out, pictures=found.held_out.pictures[few], labels=found.held_out.labels[few])
+        held_out = replace(found.held_out, images=found.held_out.images[few], labels=found.held_out.labels[few])
         super().__init__(case.run.task, replace(found, held_out=held_out))  # evaluating is not timed
         self.steps, self.tick = case.steps, tick
 

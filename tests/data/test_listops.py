@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from leanformer.data import listops as listops_data
-from leanformer.data.listops import WORDS, ListOpsSettings, Sequences, generate, in_order, joined, splits, text
+from leanformer.data.listops import WORDS, ListOpsSettings, generate, splits, text
+from leanformer.data.parallel import in_order
+from leanformer.data.sequences import RaggedSequences, joined
 
 SHORT = ListOpsSettings(min_length=10, max_length=200)
 TINY = ListOpsSettings(min_length=3, max_length=9, max_depth=3, max_arguments=4)
@@ -23,7 +25,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def published() -> Sequences:
+def published() -> RaggedSequences:
     return generate(ListOpsSettings(), 4000, seed=11)
 
 
@@ -64,11 +66,11 @@ def argument_counts(tree: Tree) -> list[int]:
     return [] if isinstance(tree, int) else [len(tree[1]), *itertools.chain(*map(argument_counts, tree[1]))]
 
 
-def trees(data: Sequences) -> list[Tree]:
+def trees(data: RaggedSequences) -> list[Tree]:
     return [parse(text(data.tokens(row))) for row in range(len(data))]
 
 
-def same(one: Sequences, other: Sequences) -> bool:
+def same(one: RaggedSequences, other: RaggedSequences) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("flat", "offsets", "labels"))
 
 
@@ -88,7 +90,7 @@ def test_values_agree_with_a_recursive_evaluation() -> None:
     assert [value(tree) for tree in trees(data)] == data.labels.tolist()
 
 
-def test_published_expressions(published: Sequences) -> None:
+def test_published_expressions(published: RaggedSequences) -> None:
     part = published.rows(0, 300)
     found = trees(part)
     assert [value(tree) for tree in found] == part.labels.tolist()
@@ -99,7 +101,7 @@ def test_published_expressions(published: Sequences) -> None:
     assert abs(counts[2:] / counts.sum() - 1 / 9).max() < 0.02
 
 
-def test_lengths_and_tokens(published: Sequences) -> None:
+def test_lengths_and_tokens(published: RaggedSequences) -> None:
     assert published.flat.dtype == np.uint8
     assert published.labels.dtype == np.int64
     assert published.lengths.min() > 500
@@ -116,7 +118,7 @@ def test_lengths_and_tokens(published: Sequences) -> None:
     assert counts[11:15].sum() == counts[15]
 
 
-def test_the_published_prior(published: Sequences) -> None:
+def test_the_published_prior(published: RaggedSequences) -> None:
     shares = np.bincount(published.labels, minlength=10) / len(published)
     assert shares.max() == pytest.approx(0.17, abs=0.02)
     assert shares.min() > 0.05
@@ -188,7 +190,7 @@ def test_no_expression_is_in_two_places() -> None:
     assert len({text(tokens) for part in parts for tokens in _all(part)}) == 2500
 
 
-def _all(data: Sequences) -> list[np.ndarray]:
+def _all(data: RaggedSequences) -> list[np.ndarray]:
     return [data.tokens(row) for row in range(len(data))]
 
 
@@ -239,14 +241,14 @@ def test_a_damaged_file_is_made_again(damage: str, cache: Path) -> None:
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("LEANFORMER_CACHE", str(tmp_path / "file"))
-    with pytest.raises(ValueError, match=r"cannot write .*; let LEANFORMER_CACHE name a folder with room"):
+    with pytest.raises(ValueError, match=r"cannot write .*; set LEANFORMER_CACHE to a folder"):
         splits(SHORT, 3, 2, 1, seed=7)
 
 
-# Sequences
+# RaggedSequences
 
 
-def test_padding(published: Sequences) -> None:
+def test_padding(published: RaggedSequences) -> None:
     ids, lengths = published.padded([5, 0, 5], 2000)
     assert ids.shape == (3, 2000)
     assert ids.dtype == np.int64
@@ -289,11 +291,9 @@ def test_too_few_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listops_data, "PATIENCE", 20)
     smallest = ListOpsSettings(min_length=3, max_length=5)  # 4 operators on 2 digits: there are 400
     assert len(splits(smallest, 400, 0, 0, seed=0)[0]) == 400
-    with pytest.raises(
-        ValueError, match=r"20,480 trees in a row brought no new expression .*, and 1 of 401 are missing"
-    ):
+    with pytest.raises(ValueError, match=r"20,480 trees in a row gave no new expression .*; 1 of 401 are missing"):
         splits(smallest, 401, 0, 0, seed=0)
-    with pytest.raises(ValueError, match="20,480 trees in a row brought no expression of more than 500"):
+    with pytest.raises(ValueError, match="20,480 trees in a row gave no expression of more than 500"):
         generate(ListOpsSettings(probability=0.01), 1, seed=0)
     with pytest.raises(ValueError, match=r"a split cannot have fewer than 0 expressions, got .*'test': -1"):
         splits(SHORT, 1, 1, -1)

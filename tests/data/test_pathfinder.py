@@ -18,9 +18,9 @@ from leanformer.data.pathfinder import (
     Labelled,
     PathfinderSettings,
     Scene,
+    _distances,
     drawn,
     generate,
-    masks,
     scene,
     splits,
 )
@@ -54,6 +54,17 @@ def labels(scenes: list[Scene]) -> np.ndarray:
 
 def same(one: Labelled, other: Labelled) -> bool:
     return np.array_equal(one.images, other.images) and np.array_equal(one.labels, other.labels)
+
+
+def masks(found: Scene) -> np.ndarray:
+    """Each contour without its gaps, bool (contours, height, width): an unbroken line of pixels."""
+    pixels = CENTRES[..., None]
+    return np.stack(
+        [
+            _distances(pixels, (corners[1:] + corners[:-1]) / 2, np.diff(corners) / 2).min(-1) <= 0.5 + 1e-9
+            for corners in found.contours
+        ]
+    )
 
 
 def line(corners: np.ndarray) -> np.ndarray:

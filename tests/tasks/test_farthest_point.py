@@ -15,11 +15,12 @@ from torch import nn
 from leanformer.data.order import Order, Share
 from leanformer.models import names as zoo
 from leanformer.models import registry as families
-from leanformer.models.own.point_encoder import PointsModel, closed_form
+from leanformer.models.own.point_encoder import PointEncoderModel, closed_form
 from leanformer.tasks import read
 from leanformer.tasks.farthest_point import DISTRIBUTIONS, FarthestPoint, answers, baselines
 from leanformer.training.loop import train
-from leanformer.training.run import Run, Training, write_run
+from leanformer.training.run import Run, write_run
+from leanformer.training.settings import Training
 from support.architectures import SMALL
 
 # The task
@@ -118,7 +119,7 @@ def test_the_error_is_the_mean_squared_error_times_the_dimension(parts: int) -> 
     ("changes", "message"),
     [
         (dict(distribution="cube"), "distribution must be one of sphere, gaussian, antipodal, got 'cube'"),
-        (dict(target="middle"), "target must be farthest or nearest, got 'middle'"),
+        (dict(target="middle"), "target must be one of farthest, nearest, got 'middle'"),
         (dict(points=1), "points must be a whole number of at least 2, got 1"),
         (dict(points=8.5), "points must be a whole number of at least 2, got 8.5"),
         (dict(dim="x"), "dim must be a whole number of at least 1, got 'x'"),
@@ -156,7 +157,7 @@ def test_the_closed_form_is_one_plain_layer_of_the_model() -> None:
 # The model
 
 
-def encoder_layer(model: PointsModel, layer: int, heads: int) -> nn.TransformerEncoderLayer:
+def encoder_layer(model: PointEncoderModel, layer: int, heads: int) -> nn.TransformerEncoderLayer:
     """PyTorch's own layer with our weights."""
     block: Any = model.blocks[layer]
     width = block.attn.qkv.in_features
@@ -183,7 +184,7 @@ def encoder_layer(model: PointsModel, layer: int, heads: int) -> nn.TransformerE
 
 def test_one_group_with_layer_norm_is_pytorchs_encoder() -> None:
     torch.manual_seed(0)
-    model = families.build(SMALL["points"].with_options(norm="layer"))
+    model = families.build(SMALL["point-encoder"].with_options(norm="layer"))
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)
     x = torch.randn(3, 7, 32)
@@ -248,7 +249,7 @@ def test_positions(positions: str) -> None:
 
 
 def test_without_positions_the_order_does_not_matter_and_there_is_no_longest_sample() -> None:
-    model = families.build(SMALL["points"]).eval()
+    model = families.build(SMALL["point-encoder"]).eval()
     x = torch.randn(2, 300, 32)
     torch.testing.assert_close(model(points=x).logits, model(points=x.flip(1)).logits.flip(1), rtol=1e-4, atol=1e-5)
 
@@ -274,6 +275,6 @@ def test_a_run_learns_and_keeps_its_baselines(tmp_path: Path) -> None:
     training = Training(steps=150, batch=64, lr=0.02, weight_decay=0.0, evaluations=1, probe=2)
     write_run(Run(name="x", architecture=design, task=task, training=training), tmp_path)
     result = train(tmp_path)
-    assert result["final"]["error"] < result["evaluations"][0]["error"] / 2
-    assert result["baselines"]["the origin"] == pytest.approx(1, abs=1e-6)
-    assert len(result["baselines"]) == 2
+    assert result.final["error"] < result.evaluations[0].scores["error"] / 2
+    assert result.baselines["the origin"] == pytest.approx(1, abs=1e-6)
+    assert len(result.baselines) == 2

@@ -13,8 +13,6 @@ from PIL import Image
 from timm.data import Mixup
 from torch import nn
 
-from leanformer import tasks
-from leanformer.data import image_sets as pictures
 from leanformer.data.order import Order, Share
 from leanformer.tasks.image_classes import DecodedImages, ImageClasses, ImageClassesData, seeded
 
@@ -82,7 +80,7 @@ def test_idx_files_plain_and_packed(tmp_path: Path) -> None:
     assert data.images[4, 0].tolist() == [[36, 37, 38], [39, 40, 41], [42, 43, 44]]
     assert data.found.held_out.labels.tolist() == [0, 1]
     (tmp_path / "t10k-images-idx3-ubyte").write_bytes(b"\0\0")
-    with pytest.raises(ValueError, match="t10k-images-idx3-ubyte is no readable idx file"):
+    with pytest.raises(ValueError, match="t10k-images-idx3-ubyte is not a readable idx file"):
         ImageClasses(dataset=str(tmp_path)).load()
 
 
@@ -211,10 +209,10 @@ def test_evaluation_counts_every_held_out_image_once(parts: int) -> None:
 
 def test_an_unreadable_image_is_named(folder: Path) -> None:
     (folder / "train" / "dog" / "3.png").write_bytes(b"no image")
-    with pytest.raises(ValueError, match=r"dog/3\.png is no readable image"):
+    with pytest.raises(ValueError, match=r"dog/3\.png is not a readable image"):
         ImageClasses(dataset=str(folder)).load()
     data = ImageClasses(dataset=str(folder), auto_augment="rand-m9-mstd0.5", img_size=16, workers=2).load()
-    with pytest.raises(ValueError, match=r"dog/3\.png is no readable image") as raised:
+    with pytest.raises(ValueError, match=r"dog/3\.png is not a readable image") as raised:
         batch(data, size=12)
     assert len(str(raised.value).splitlines()) == 1
 
@@ -250,7 +248,7 @@ def test_a_truncated_image_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     _parquet(tmp_path / "cifar10" / "train.parquet", [(_png(1), 0), (_png(2)[:40], 1)])
     _parquet(tmp_path / "cifar10" / "test.parquet", [(_png(3), 0)])
     monkeypatch.setenv("LEANFORMER_DATA", str(tmp_path))
-    with pytest.raises(ValueError, match=r"row 1 of parquet files in .* is no readable image"):
+    with pytest.raises(ValueError, match=r"row 1 of parquet files in .* is not a readable image"):
         ImageClasses(dataset="cifar10").load()
 
 
@@ -263,8 +261,8 @@ def test_a_label_out_of_range_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         ImageClasses(dataset="cifar10").load()
 
 
-def test_wrong_folders_are_told(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="nowhere is no folder, and no data set of that name is known"):
+def test_wrong_folders_are_told(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(ValueError, match="nowhere is not a folder, and there is no data set of that name"):
         ImageClasses(dataset=str(tmp_path / "nowhere")).load()
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="holds no images that can be trained on; needed are train/CLASS"):
@@ -274,10 +272,6 @@ def test_wrong_folders_are_told(tmp_path: Path, folder: Path, monkeypatch: pytes
         ImageClasses(dataset=str(folder)).load()
     with pytest.raises(ValueError, match=r"the data folder .*nowhere does not exist"):
         ImageClasses(dataset="cifar10", root=str(tmp_path / "nowhere")).load()
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr("datasets.load_dataset", lambda name: (_ for _ in ()).throw(OSError("no network")))
-    with pytest.raises(ValueError, match="cifar100 is not on this machine and the hub did not give uoft-cs/cifar100"):
-        ImageClasses(dataset="cifar100", root=str(tmp_path)).load()
 
 
 def test_images_of_several_sizes_need_one(folder: Path) -> None:
@@ -290,36 +284,11 @@ def test_images_of_several_sizes_need_one(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"shift": -1}, "shift must not be negative, got -1"),
-        ({"label_smoothing": 1.0}, "label_smoothing must be at least 0 and less than 1, got 1.0"),
-        ({"auto_augment": "rand-m9", "flip": True}, "auto_augment crops and flips by itself"),
+        ({"shift": -1}, "shift must be a whole number of at least 0, got -1"),
+        ({"label_smoothing": 1.0}, "label_smoothing must be less than 1, got 1.0"),
+        ({"auto_augment": "rand-m9", "flip": True}, "auto_augment includes a random crop and flip"),
     ],
 )
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ImageClasses(**settings)
-
-
-def test_tasks_are_read_back_and_unknown_words_told() -> None:
-    task = ImageClasses(dataset="cifar10", mixup=0.5)
-    assert tasks.read(task.to_dict()) == task
-    assert task.to_dict()["kind"] == "image-classes"
-    assert tasks.read({**task.to_dict(), "kind": "images"}) == task  # as version 0.1 wrote it
-    with pytest.raises(ValueError, match='there is no task "sound": there are byte-classes, farthest-point'):
-        tasks.read({"kind": "sound"})
-    with pytest.raises(ValueError, match="the task image-classes has no setting blur; it has dataset"):
-        tasks.read({"kind": "image-classes", "blur": 1})
-
-
-def test_the_debian_package_comes_after_local_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LEANFORMER_DATA", raising=False)
-    monkeypatch.setattr(pictures, "DEBIAN", tmp_path)
-    seen: list[str] = []
-    monkeypatch.setattr(pictures, "_from_idx", lambda folder, source: seen.append(source))
-    (tmp_path / "fashion-mnist").mkdir()
-    pictures.find("fashion-mnist")
-    assert seen == ["Debian's package dataset-fashion-mnist"]
-    root = tmp_path / "root" / "fashion_mnist" / "train" / "shoe"
-    draw(root / "1.png", 1), draw(root / "2.png", 2), draw(root / "3.png", 2)
-    with pytest.raises(ValueError, match="the held-out split is empty"):
-        pictures.find("fashion-mnist", str(tmp_path / "root"))

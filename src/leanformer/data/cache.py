@@ -1,6 +1,6 @@
-"""What is worth making once: drawn data and tokenized texts, kept in a folder, whole or not at all.
+"""Results that are made once and kept on disk: drawn data, trained tokenizers, tokenized texts.
 
-The folder is LEANFORMER_CACHE [default: ~/.cache/leanformer]. Standard library and NumPy only.
+Entries are complete or absent. The folder is LEANFORMER_CACHE [default: ~/.cache/leanformer].
 """
 
 from __future__ import annotations
@@ -8,30 +8,27 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import multiprocessing
 import os
 import shutil
-import sys
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+DAMAGED = (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error)
+"""What reading a damaged file of arrays raises. Making the data again repairs it."""
 
 
 def cache_folder() -> Path:
     return Path(os.environ.get("LEANFORMER_CACHE") or "~/.cache/leanformer").expanduser()
 
 
-def remembered(name: str, key: Any, make: Callable[[Path], None]) -> Path:
-    """A folder in the cache that `make` has filled for that key; it is there whole or not at all."""
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    folder = cache_folder() / f"{name}-{digest}"
+def cached_folder(name: str, key: Any, make: Callable[[Path], None]) -> Path:
+    """A folder in the cache that `make` filled for that key. If it is absent, it is made first."""
+    folder = cache_folder() / f"{name}-{_digest(json.dumps(key, sort_keys=True))}"
     if not folder.is_dir():
         aside = folder.with_name(f".{folder.name}.{os.getpid()}")
         shutil.rmtree(aside, ignore_errors=True)
@@ -42,45 +39,19 @@ def remembered(name: str, key: Any, make: Callable[[Path], None]) -> Path:
         except OSError as error:
             shutil.rmtree(aside, ignore_errors=True)
             if not folder.is_dir():  # another process may have been faster
-                raise ValueError(
-                    f"cannot write {folder}: {error}; let LEANFORMER_CACHE name a folder with room"
-                ) from error
+                raise _unwritable(folder, error) from error
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise
     return folder
 
 
-def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Generator[Result, None, None]:
-    """The function of each item, in the items' order, a few ahead of what is asked for; items may be endless."""
-    if workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
-    if workers == 1:
-        yield from map(function, items)
-        return
-    # Forked workers need not import the package again, which takes seconds; they use NumPy alone.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        waiting: deque[Future[Result]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def cached(name: str, key: Mapping[str, Any], make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays of that key from the cache; where they are missing or damaged they are made, and put there.
-
-    The cache is the folder LEANFORMER_CACHE [default: ~/.cache/leanformer].
-    """
-    folder = cache_folder()
+def cached_arrays(
+    name: str, key: Mapping[str, Any], make: Callable[[], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """The arrays of that key from the cache. If they are absent or damaged, they are made and stored first."""
     written = json.dumps(key, sort_keys=True)
-    path = folder / f"{name}-{hashlib.sha256(written.encode()).hexdigest()[:16]}.npz"
+    path = cache_folder() / f"{name}-{_digest(written)}.npz"
     found = _read(path, written)
     if found is None:
         found = make()
@@ -88,17 +59,21 @@ def cached(name: str, key: Mapping[str, Any], make: Callable[[], dict[str, np.nd
     return found
 
 
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
 def _read(path: Path, key: str) -> dict[str, np.ndarray] | None:
-    """What a cache file holds, if it is whole and of that key."""
+    """The arrays of a cache file, if it is complete and belongs to that key."""
     try:
         with np.load(path) as file:
             return {name: file[name] for name in file.files if name != "key"} if str(file["key"]) == key else None
-    except Exception:  # damaged files fail in many ways, all of them mended by making the data again
+    except DAMAGED:
         return None
 
 
 def _write(path: Path, key: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """A cache file that is whole or not there at all."""
+    """Write a cache file completely or not at all."""
     partial = path.with_suffix(f".{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,4 +83,8 @@ def _write(path: Path, key: str, arrays: Mapping[str, np.ndarray]) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             partial.unlink()
-        raise ValueError(f"cannot write {path}: {error}; let LEANFORMER_CACHE name a folder with room") from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> ValueError:
+    return ValueError(f"cannot write {path}: {error}; set LEANFORMER_CACHE to a folder with free space")

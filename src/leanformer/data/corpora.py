@@ -1,27 +1,29 @@
-"""Where texts come from: Python's own documentation, files, folders, parquet or the hub.
+"""Corpora of texts without labels: Python's own documentation, text files, parquet files, or the hub.
 
-A document belongs to the held-out part if its own content says so (a hash), so that copies of one text are never on
-both sides. Documents are read one at a time: nothing needs to fit into memory. May import datasets, late.
+A hash of its content decides whether a document is held out, so that copies of one text are never on both sides.
+Documents are read one at a time: a corpus need not fit into memory.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leanformer.data.locations import shown
+from leanformer.data import hub
+from leanformer.data.locations import files_in, in_root, needed, shown
 
 END = "<|endoftext|>"
 """What separates documents in a text file, as in the files of TinyStories."""
 ENDINGS = (".txt", ".md", ".rst", ".text")
 HELD_OUT = ("validation", "valid", "val", "test")
+CONTENTS = f"texts ({', '.join(ENDINGS)} or .parquet)"
+"""In words, what a folder of texts consists of."""
 SHARE = 10
-"""One document in so many is held out where the source has no such part."""
+"""One document in so many is held out, where the source has no held-out part."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +40,18 @@ CORPORA = {
     "tinystories": KnownCorpus(("TinyStories", "tinystories"), "roneneldan/TinyStories"),
     "pile": KnownCorpus(("pile", "the_pile"), "monology/pile-uncopyrighted", streamed=True),
 }
-"""Corpora known by name, beside `pydoc`, the documentation that Python brings. Any other name is a file or a folder."""
+"""Corpora known by name, besides `pydoc`, the documentation that comes with Python. Any other name is a path."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents for training and held out from it, each read anew at every call."""
+    """Documents for training and held-out documents. Each call reads them again."""
 
     train: Callable[[], Iterator[str]]
     held_out: Callable[[], Iterator[str]]
     source: str
     identity: str
-    """Changes when the documents do: names cached tokens."""
+    """Changes when the documents change; part of the key of cached tokens."""
 
 
 def find(name: str, root: str | None = None) -> Corpus:
@@ -59,17 +61,17 @@ def find(name: str, root: str | None = None) -> Corpus:
     known = CORPORA.get(name)
     if known is None:
         return _from_path(Path(name).expanduser())
-    root = root or os.environ.get("LEANFORMER_DATA")
-    if root is not None and not Path(root).is_dir():
-        raise ValueError(f"the data folder {root} does not exist (--data or LEANFORMER_DATA)")
-    for folder in known.folders:
-        if root is not None and (Path(root) / folder).is_dir():
-            return _from_path(Path(root) / folder)
-    return _from_hub(name, known, root)
+    folder = in_root(known.folders, root)
+    return _from_path(folder) if folder is not None else _from_hub(name, known, root)
+
+
+def holds_texts(path: Path) -> bool:
+    """Whether a path is a corpus by itself: a file, or a folder that holds texts."""
+    return path.is_file() or any(file.suffix.lower() in (*ENDINGS, ".parquet") for file in files_in(path))
 
 
 def pydoc() -> Iterator[str]:
-    """The language's own documentation, topic by topic: English that every Python carries."""
+    """Python's own documentation, topic by topic. Every installation has it."""
     from pydoc_data.topics import topics  # type: ignore[import-not-found]
 
     for topic in sorted(topics):
@@ -90,7 +92,7 @@ def _from_path(path: Path) -> Corpus:
         return _of_parts(train, held_out, _from_parquet, f"parquet files in {shown(path)}")
     files = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS)
     if not files:
-        raise ValueError(f"{path} holds no texts ({', '.join(ENDINGS)} or .parquet)")
+        raise ValueError(f"{path} holds no {CONTENTS}")
     return _from_files(files, f"{len(files)} files in {shown(path)}")
 
 
@@ -113,7 +115,7 @@ def _chained(files: Iterable[Path], read: Callable[[Path], Iterator[str]]) -> It
 
 
 def _from_text(file: Path) -> Iterator[str]:
-    """Documents of a text file: between marks of an end where there are any, else paragraphs."""
+    """Documents of a text file: separated by END if it occurs, else by blank lines."""
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -128,27 +130,13 @@ def _from_parquet(file: Path) -> Iterator[str]:
 
     table = pq.ParquetFile(file)
     if "text" not in table.schema_arrow.names:
-        raise ValueError(f"{file} has the columns {', '.join(table.schema_arrow.names)}; needed is one named text")
+        raise ValueError(f"{file} has the columns {', '.join(table.schema_arrow.names)}; needed is a column named text")
     for batch in table.iter_batches(columns=["text"]):
         yield from (text for text in batch.column(0).to_pylist() if text and text.strip())
 
 
 def _from_hub(name: str, known: KnownCorpus, root: str | None) -> Corpus:
-    import datasets
-
-    try:
-        loaded = datasets.load_dataset(known.hub, streaming=known.streamed)
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        place = (
-            f"a folder {known.folders[0]} in {root}"
-            if root
-            else f"LEANFORMER_DATA naming a folder with {known.folders[0]}"
-        )
-        raise ValueError(
-            f"{name} is not on this machine and the hub did not give {known.hub}: {reason}. "
-            f"Needed is {place}, or a network"
-        ) from error
+    loaded = hub.load_dataset(known.hub, what=name, needed=needed(known.folders[0], root), streaming=known.streamed)
     source = f"{known.hub} from the hub"
     held_out = next((part for part in HELD_OUT if part in loaded), None)
     if held_out is None:
@@ -162,7 +150,7 @@ def _from_hub(name: str, known: KnownCorpus, root: str | None) -> Corpus:
 
 
 def _split(read: Callable[[], Iterator[str]], source: str, identity: str) -> Corpus:
-    """One document in ten is held out, as its content decides."""
+    """One document in ten is held out, by its content."""
 
     def chosen(held_out: bool) -> Iterator[str]:
         return (text for text in read() if is_held_out(text) == held_out)
@@ -171,12 +159,12 @@ def _split(read: Callable[[], Iterator[str]], source: str, identity: str) -> Cor
 
 
 def is_held_out(text: str) -> bool:
-    """Whether a text's own content puts it into the held-out part; blank around it does not count."""
+    """Whether a text is held out, by a hash of its content. Blank space around it does not count."""
     return hashlib.sha256(text.strip().encode()).digest()[0] % SHARE == 0
 
 
 def _identity(files: Iterable[Path]) -> str:
-    """Of files: their names, sizes and times."""
+    """A digest of the files' names, sizes and times."""
     digest = hashlib.sha256()
     for file in files:
         about = file.stat()

@@ -1,14 +1,12 @@
-"""Where labelled images come from: a local folder, parquet files, Debian's packages, scikit-learn, or the hub.
+"""Sets of labelled images: a local folder, parquet files, Debian's packages, scikit-learn, or the hub.
 
-`find` looks in that order and says what it found. Small sets become tensors; large ones are decoded as they are asked
-for. May import datasets, scikit-learn and PIL, late.
+`find` looks in that order. The set says in words where it came from. Images are tensors, or are decoded on access.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +15,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from leanformer.data.locations import shown
+from leanformer.data import hub
+from leanformer.data.locations import files_in, in_root, needed, shown
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 HELD_OUT = ("val", "validation", "valid", "test")
-"""Names of the held-out split, the first found is taken."""
+"""Names of the held-out split; the first that exists is taken."""
 DEBIAN = Path("/usr/share/datasets")
+CONTENTS = (
+    "train/CLASS/*.png with val/CLASS/*.png, parquet files with an image and a label column, or MNIST's idx files"
+)
+"""In words, what a folder of labelled images consists of."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,11 @@ class KnownImageSet:
 
     classes: int | None = None
     hub: str = ""
+    """Its name on the hub."""
     debian: str = ""
+    """Its folder in DEBIAN, and its package without "dataset-"."""
     label: str = ""
+    """Its column of labels, if it has several."""
 
 
 SETS = {
@@ -43,15 +49,15 @@ SETS = {
     "cifar100": KnownImageSet(100, hub="uoft-cs/cifar100", label="fine_label"),
     "imagenet": KnownImageSet(1000, hub="ILSVRC/imagenet-1k"),
 }
-"""Sets known by name. Any other name is a folder or a set on the hub."""
+"""Sets known by name. Any other name is a folder or a data set on the hub."""
 
 
 @dataclass(frozen=True)
 class LabelledImages:
     """Images and their labels."""
 
-    pictures: torch.Tensor | Sequence[Any]
-    """Bytes (samples, channels, height, width), or a sequence that opens PIL images."""
+    images: torch.Tensor | Sequence[Any]
+    """Bytes (samples, channels, height, width), or a sequence of PIL images that are decoded on access."""
     labels: torch.Tensor
 
     def __len__(self) -> int:
@@ -83,20 +89,39 @@ class ImageSet:
 def find(name: str, root: str | None = None) -> ImageSet:
     """The set of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
     known = SETS.get(name)
-    if known is None and (Path(name).is_dir() or "/" not in name or name.startswith(("/", ".", "~"))):
+    if known is None and _is_path(name):
         return _from_folder(Path(name).expanduser(), KnownImageSet())
     if name == "digits":
         return _digits()
     known = known or KnownImageSet(hub=name)
-    root = root or os.environ.get("LEANFORMER_DATA")
-    if root is not None and not Path(root).is_dir():
-        raise ValueError(f"the data folder {root} does not exist (--data or LEANFORMER_DATA)")
-    for spelling in (name, name.replace("-", "_"), name.rpartition("/")[2]):
-        if root is not None and (folder := Path(root) / spelling).is_dir():
-            return _from_folder(folder, known)
+    if (folder := in_root(spellings(name), root)) is not None:
+        return _from_folder(folder, known)
     if known.debian and (DEBIAN / known.debian).is_dir():
         return _from_idx(DEBIAN / known.debian, f"Debian's package dataset-{known.debian}")
     return _from_hub(name, known, root)
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """Names of a public set's folder in the data folder; none if the set is embedded or a folder of one's own."""
+    if name == "digits" or (name not in SETS and _is_path(name)):
+        return ()
+    return tuple(dict.fromkeys((name, name.replace("-", "_"), name.rpartition("/")[2])))
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name that is not in SETS is meant as a folder, not as a data set on the hub."""
+    return Path(name).is_dir() or "/" not in name or name.startswith(("/", ".", "~"))
+
+
+def holds_images(path: Path) -> bool:
+    """Whether a folder is a set of labelled images by itself."""
+    names = [file.name for file in files_in(path)]
+    idx = any("-images-idx3-ubyte" in name for name in names)
+    return (
+        (path / "train").is_dir()
+        or idx
+        or any(name.startswith("train") and name.endswith(".parquet") for name in names)
+    )
 
 
 # Each kind of source
@@ -107,16 +132,16 @@ def _digits() -> ImageSet:
     from sklearn.datasets import load_digits
 
     loaded = load_digits()
-    pictures = torch.from_numpy((loaded.images * (255 / 16)).round().astype(np.uint8))[:, None]
+    images = torch.from_numpy((loaded.images * (255 / 16)).round().astype(np.uint8))[:, None]
     labels = torch.from_numpy(loaded.target.astype(np.int64))
     held_out = torch.arange(len(labels)) % 5 == 4
-    train, rest = (LabelledImages(pictures[rows], labels[rows]) for rows in (~held_out, held_out))
+    train, rest = (LabelledImages(images[rows], labels[rows]) for rows in (~held_out, held_out))
     return ImageSet(train, rest, classes=10, source="digits, embedded in scikit-learn")
 
 
 def _from_folder(folder: Path, known: KnownImageSet) -> ImageSet:
     if not folder.is_dir():
-        raise ValueError(f"{folder} is no folder, and no data set of that name is known ({', '.join(SETS)})")
+        raise ValueError(f"{folder} is not a folder, and there is no data set of that name ({', '.join(SETS)})")
     if any(folder.glob("*-images-idx3-ubyte*")):
         return _from_idx(folder, shown(folder))
     if (folder / "train").is_dir() and any(path.is_dir() for path in (folder / "train").iterdir()):
@@ -125,10 +150,7 @@ def _from_folder(folder: Path, known: KnownImageSet) -> ImageSet:
         return _from_parquet(folder, known)
     if (folder / "train").is_dir():
         return _from_class_folders(folder)
-    raise ValueError(
-        f"{folder} holds no images that can be trained on; needed are train/CLASS/*.png with val/CLASS/*.png, "
-        f"parquet files with an image and a label column, or MNIST's idx files"
-    )
+    raise ValueError(f"{folder} holds no images that can be trained on; needed are {CONTENTS}")
 
 
 def _from_class_folders(folder: Path) -> ImageSet:
@@ -157,12 +179,12 @@ def _images(folder: Path) -> list[Path]:
 
 
 def _tenth_held_out(split: LabelledImages, classes: int, source: str) -> ImageSet:
-    """Where there is no held-out split, every tenth sample of a fixed shuffle becomes one."""
+    """Without a held-out split, a tenth of the samples is held out, by a fixed shuffle."""
     rows = np.random.default_rng(0).permutation(len(split))
     parts = []
     for chosen in (np.sort(rows[len(rows) // 10 :]), np.sort(rows[: len(rows) // 10])):
-        pictures = split.pictures
-        subset = pictures[chosen] if isinstance(pictures, torch.Tensor) else Chosen(pictures, chosen)
+        images = split.images
+        subset = images[chosen] if isinstance(images, torch.Tensor) else Chosen(images, chosen)
         parts.append(LabelledImages(subset, split.labels[chosen]))
     return ImageSet(parts[0], parts[1], classes=classes, source=f"{source}, a tenth of it held out here")
 
@@ -171,8 +193,8 @@ def _from_idx(folder: Path, source: str) -> ImageSet:
     """MNIST's own files."""
 
     def read(kind: str) -> LabelledImages:
-        pictures, labels = (_read_idx(folder, f"{kind}-{what}-ubyte") for what in ("images-idx3", "labels-idx1"))
-        return LabelledImages(pictures[:, None], labels.long())
+        images, labels = (_read_idx(folder, f"{kind}-{what}-ubyte") for what in ("images-idx3", "labels-idx1"))
+        return LabelledImages(images[:, None], labels.long())
 
     train, held_out = read("train"), read("t10k")
     return ImageSet(train, held_out, classes=10, source=source)
@@ -188,7 +210,7 @@ def _read_idx(folder: Path, name: str) -> torch.Tensor:
                 shape = np.frombuffer(content, ">u4", dimensions, offset=4)
                 values = np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
             except (OSError, EOFError, ValueError, IndexError) as error:
-                raise ValueError(f"{path} is no readable idx file: {error}") from error
+                raise ValueError(f"{path} is not a readable idx file: {error}") from error
             return torch.from_numpy(values.copy())
     raise ValueError(f"{folder} lacks {name}.gz")
 
@@ -200,31 +222,21 @@ def _from_parquet(folder: Path, known: KnownImageSet) -> ImageSet:
     if "train" not in files:
         raise ValueError(f"{folder} holds no train-*.parquet, only {', '.join(sorted(files))}")
     import datasets
+    from datasets.exceptions import DatasetsError
+    from pyarrow import ArrowException
 
-    datasets.disable_progress_bars()
     try:
-        loaded = datasets.load_dataset("parquet", data_files=files)
-    except Exception as error:
+        with hub.without_progress_bars():
+            loaded = datasets.load_dataset("parquet", data_files=files)
+    except (DatasetsError, ArrowException, OSError) as error:
         cause = error.__cause__ or error
         raise ValueError(f"the parquet files in {folder} cannot be read: {str(cause).splitlines()[0]}") from error
     return _from_datasets(loaded, known, f"parquet files in {shown(folder)}")
 
 
 def _from_hub(name: str, known: KnownImageSet, root: str | None) -> ImageSet:
-    import datasets
-
-    try:
-        loaded = datasets.load_dataset(known.hub)
-    except Exception as error:
-        here = (
-            f"a folder {name} in {root}" if root else f"LEANFORMER_DATA (or --data) naming a folder that holds {name}"
-        )
-        debian = f", Debian's package dataset-{known.debian}" if known.debian else ""
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(
-            f"{name} is not on this machine and the hub did not give {known.hub}: {reason}. Needed is {here}{debian}, "
-            f"or a network"
-        ) from error
+    debian = f", Debian's package dataset-{known.debian}" if known.debian else ""
+    loaded = hub.load_dataset(known.hub, what=name, needed=f"{needed(name, root)}{debian}")
     return _from_datasets(loaded, known, f"{known.hub} from the hub")
 
 
@@ -235,18 +247,18 @@ def _from_datasets(loaded: Any, known: KnownImageSet, source: str) -> ImageSet:
     if "train" not in loaded:
         raise ValueError(f"{source} has no split named train, only {', '.join(loaded)}")
     features = loaded["train"].features
-    picture = next((key for key, kind in features.items() if _holds_images(kind)), None)
+    image = next((key for key, kind in features.items() if _is_image_column(kind)), None)
     wanted = [known.label] if known.label else ["label", "labels", "fine_label"]
     label = next((key for key in wanted if key in features), None)
-    if picture is None or label is None:
+    if image is None or label is None:
         raise ValueError(f"{source}: needed are a column of images and one of labels, got {', '.join(features)}")
     names = getattr(features[label], "names", None)
     classes = known.classes or (len(names) if names else int(max(loaded["train"][label])) + 1)
 
     def read(split: Any) -> LabelledImages:
-        if isinstance(features[picture], datasets.Image):
-            split = split.cast_column(picture, datasets.Image(decode=False))
-        return LabelledImages(Rows(split.select_columns([picture]), picture, source), torch.tensor(split[label][:]))
+        if isinstance(features[image], datasets.Image):
+            split = split.cast_column(image, datasets.Image(decode=False))
+        return LabelledImages(Rows(split.select_columns([image]), image, source), torch.tensor(split[label][:]))
 
     held_out = next((loaded[name] for name in HELD_OUT if name in loaded), None)
     if held_out is None:
@@ -254,12 +266,12 @@ def _from_datasets(loaded: Any, known: KnownImageSet, source: str) -> ImageSet:
     return ImageSet(read(loaded["train"]), read(held_out), classes, source)
 
 
-def _holds_images(kind: Any) -> bool:
-    """The hub's image type, or what it looks like where the file does not name it: a struct with the file's bytes."""
+def _is_image_column(kind: Any) -> bool:
+    """The hub's image type, or a struct with the file's bytes, which is how a file without that type stores it."""
     return type(kind).__name__ == "Image" or (isinstance(kind, dict) and "bytes" in kind)
 
 
-# Pictures opened as they are asked for
+# Images decoded on access
 
 
 class Files(Sequence):
@@ -291,45 +303,45 @@ class Rows(Sequence):
 
 
 class Chosen(Sequence):
-    """Some of other pictures."""
+    """Some of other images."""
 
-    def __init__(self, pictures: Sequence[Any], rows: np.ndarray) -> None:
-        self.pictures, self.rows = pictures, rows
+    def __init__(self, images: Sequence[Any], rows: np.ndarray) -> None:
+        self.images, self.rows = images, rows
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.pictures[self.rows[index]]
+        return self.images[self.rows[index]]
 
 
 def decode(source: Any, name: str) -> Any:
-    """A PIL image, read to its end."""
+    """A PIL image, completely decoded."""
     from PIL import Image, UnidentifiedImageError
 
     try:
-        picture = Image.open(source)
-        picture.load()
+        image = Image.open(source)
+        image.load()
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise ValueError(f"{name} is no readable image: {error}") from error
-    return picture
+        raise ValueError(f"{name} is not a readable image: {error}") from error
+    return image
 
 
-def in_memory(pictures: Sequence[Any], prepare: Callable[[Any], Any]) -> torch.Tensor:
-    """All pictures as one tensor of bytes; `prepare` turns each into an equally large PIL image."""
-    return torch.stack([as_bytes(prepare(pictures[index])) for index in range(len(pictures))])
+def in_memory(images: Sequence[Any], prepare: Callable[[Any], Any]) -> torch.Tensor:
+    """All images as one tensor of bytes; `prepare` turns each into a PIL image of one size."""
+    return torch.stack([as_bytes(prepare(images[index])) for index in range(len(images))])
 
 
-def in_colour(picture: Any) -> Any:
-    """Red, green and blue bytes; the 16 bits of some grey images are scaled to 8, where PIL would cut them off."""
+def in_colour(image: Any) -> Any:
+    """Red, green and blue bytes. Grey images of 16 bits are scaled to 8; PIL would clip them."""
     from PIL import Image
 
-    if picture.mode in ("I", "I;16", "I;16B"):
-        picture = Image.fromarray((np.asarray(picture).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
-    return picture.convert("RGB")
+    if image.mode in ("I", "I;16", "I;16B"):
+        image = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    return image.convert("RGB")
 
 
-def as_bytes(picture: Any) -> torch.Tensor:
+def as_bytes(image: Any) -> torch.Tensor:
     """A PIL image as (channels, height, width)."""
-    array = np.asarray(picture)
+    array = np.asarray(image)
     return torch.from_numpy(array.copy()[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1)))

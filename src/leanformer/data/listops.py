@@ -1,8 +1,8 @@
 """The expressions of ListOps, drawn as the Long-Range Arena draws them.
 
-Trees grow many at a time, level by level, as counts of arguments; only those of a wanted length are given digits and
-operators, are written out and evaluated, in whole arrays. Every chunk of trees is a function of the settings, the seed
-and its own number, so that any number of processes draws the same data. Imports base and cache.
+Many trees grow at once, level by level, as counts of arguments. Only trees of a wanted length get digits and operators
+and are written out and evaluated. Every chunk of trees is a function of the settings, the seed and its own number: any
+number of processes draws the same data.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from leanformer.data.cache import cached, in_order
+from leanformer.data.cache import cached_arrays
 from leanformer.data.order import stream
+from leanformer.data.parallel import in_order
+from leanformer.data.sequences import RaggedSequences, joined, offsets_of
 
 WORDS = ("", *"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
 """What each token id stands for; 0 is padding."""
 DIGIT, OPERATOR, CLOSE = WORDS.index("0"), WORDS.index("[MIN"), WORDS.index("]")
 VERSION = 1
-"""Of the drawing, for the cache: to be raised with every change that draws other expressions."""
+"""Version of the generator, part of the cache key. Raise it with every change that draws other expressions."""
 TREES = 1024
-"""Trees grown at a time, wanted or not."""
+"""Trees per chunk, before those of other lengths are dropped."""
 PATIENCE = 200
-"""Chunks in a row that may bring nothing new."""
+"""Chunks in a row that may contain nothing new."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +43,9 @@ class ListOpsSettings:
     max_depth: int = 10
     """The root is at depth 1; at this depth there are only digits."""
     max_arguments: int = 10
-    """An operator has from 2 to so many."""
+    """Largest number of arguments; the smallest is 2."""
     probability: float = 0.25
-    """That an argument is an operator."""
+    """Probability that an argument is an operator."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.probability <= 1:
@@ -56,7 +58,7 @@ class ListOpsSettings:
                 f"no expression has more than {self.min_length} and fewer than {self.max_length} tokens; "
                 f"the shortest, such as [MAX 2 9 ], has 4"
             )
-        # Of all trees, that of operators only is the longest: a + 2 tokens for one of depth 2, a times that + 2, …
+        # The longest tree has operators only: a + 2 tokens at depth 2, a · (a + 2) + 2 at depth 3, …
         longest = functools.reduce(
             lambda length, _: min(self.max_arguments * length + 2, 1 << 62), range(1, self.max_depth), 1
         )
@@ -67,64 +69,12 @@ class ListOpsSettings:
             )
 
 
-@dataclass(frozen=True)
-class Sequences:
-    """Labelled sequences of any lengths, one after the other."""
-
-    flat: np.ndarray
-    """Token ids, uint8."""
-    offsets: np.ndarray
-    """Where each begins, and where the last ends."""
-    labels: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return np.diff(self.offsets)
-
-    def tokens(self, row: int) -> np.ndarray:
-        """Token ids of one sequence."""
-        return self.flat[self.offsets[row] : self.offsets[row + 1]]
-
-    def rows(self, start: int, stop: int) -> Sequences:
-        """Sequences that stand side by side."""
-        offsets = self.offsets[start : stop + 1]
-        return Sequences(self.flat[offsets[0] : offsets[-1]], offsets - offsets[0], self.labels[start:stop])
-
-    def chosen(self, rows: np.ndarray) -> Sequences:
-        """Any sequences, in the order asked for."""
-        starts = self.offsets[rows]
-        lengths = self.offsets[rows + 1] - starts
-        offsets = _offsets(lengths)
-        places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Sequences(self.flat[places], offsets, self.labels[rows])
-
-    def padded(self, rows: np.ndarray | Sequence[int], length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Token ids (rows, length), zeros after each sequence's end, and the lengths."""
-        chosen = self.chosen(np.asarray(rows, dtype=np.int64))
-        lengths = chosen.lengths
-        if len(chosen) and lengths.max() > length:
-            raise ValueError(f"a sequence has {lengths.max()} tokens, and length is only {length}")
-        ids = np.zeros((len(chosen), length), dtype=np.int64)
-        ids[np.arange(length) < lengths[:, None]] = chosen.flat
-        return ids, lengths
-
-
-def joined(parts: Sequence[Sequences]) -> Sequences:
-    """Several as one."""
-    lengths = np.concatenate([np.zeros(0, np.int64), *(part.lengths for part in parts)])
-    flat = np.concatenate([np.zeros(0, np.uint8), *(part.flat for part in parts)])
-    return Sequences(flat, _offsets(lengths), np.concatenate([np.zeros(0, np.int64), *(part.labels for part in parts)]))
-
-
 def text(tokens: np.ndarray) -> str:
     """An expression as it is published, "[MAX 2 9 [MIN 4 7 ] 0 ]"."""
     return " ".join(WORDS[token] for token in tokens)
 
 
-def generate(settings: ListOpsSettings, count: int, seed: int, workers: int = 1) -> Sequences:
+def generate(settings: ListOpsSettings, count: int, seed: int, workers: int = 1) -> RaggedSequences:
     """The first `count` expressions of a seed; they may repeat."""
     return _taken(settings, count, seed, workers, distinct=False)
 
@@ -136,10 +86,10 @@ def splits(
     test: int = 2_000,
     seed: int = 0,
     workers: int = 1,
-) -> tuple[Sequences, Sequences, Sequences]:
-    """Training, validation and test expressions, no two of them the same; from the cache where it holds them.
+) -> tuple[RaggedSequences, RaggedSequences, RaggedSequences]:
+    """Training, validation and test expressions, all different; from the cache if they are there.
 
-    Test and validation come first in the seed's order: they stay the same for any number of training expressions.
+    Test and validation come first in the seed's order, so they do not depend on the number of training expressions.
     """
     counts = {"train": train, "validation": validation, "test": test}
     if min(counts.values()) < 0:
@@ -150,14 +100,15 @@ def splits(
         drawn = _taken(settings, sum(counts.values()), seed, workers, distinct=True)
         return {"flat": drawn.flat, "offsets": drawn.offsets, "labels": drawn.labels}
 
-    found = Sequences(**cached("listops", key, make))
+    arrays = cached_arrays("listops", key, make)
+    found = RaggedSequences(arrays["flat"], arrays["offsets"], arrays["labels"])
     held_out = test + validation
     return found.rows(held_out, held_out + train), found.rows(test, held_out), found.rows(0, test)
 
 
-def _taken(settings: ListOpsSettings, count: int, seed: int, workers: int, *, distinct: bool) -> Sequences:
-    """As many expressions as asked for, in the seed's order."""
-    parts: list[Sequences] = []
+def _taken(settings: ListOpsSettings, count: int, seed: int, workers: int, *, distinct: bool) -> RaggedSequences:
+    """The first `count` expressions, in the seed's order."""
+    parts: list[RaggedSequences] = []
     missing, idle = count, 0
     seen: set[bytes] = set()
     with contextlib.closing(in_order(functools.partial(_chunk, settings, seed), itertools.count(), workers)) as chunks:
@@ -168,15 +119,15 @@ def _taken(settings: ListOpsSettings, count: int, seed: int, workers: int, *, di
             missing -= len(parts[-1])
     if missing > 0:
         raise ValueError(
-            f"{PATIENCE * TREES:,} trees in a row brought no {'new ' if distinct else ''}expression of more than "
-            f"{settings.min_length} and fewer than {settings.max_length} tokens, and {missing:,} of {count:,} are "
-            f"missing; allow more lengths, or change max_depth, max_arguments or probability"
+            f"{PATIENCE * TREES:,} trees in a row gave no {'new ' if distinct else ''}expression of more than "
+            f"{settings.min_length} and fewer than {settings.max_length} tokens; {missing:,} of {count:,} are "
+            f"missing. Allow more lengths, or change max_depth, max_arguments or probability"
         )
     return joined(parts)
 
 
-def _unseen(part: Sequences, seen: set[bytes]) -> Sequences:
-    """Those that were not seen before, and are from now on; known by digests, since all of them together are large."""
+def _unseen(part: RaggedSequences, seen: set[bytes]) -> RaggedSequences:
+    """The expressions that are not in `seen`, which then has them. It keeps digests, to save memory."""
     fresh = []
     for row in range(len(part)):
         digest = hashlib.blake2b(part.tokens(row).tobytes(), digest_size=16).digest()
@@ -191,11 +142,11 @@ def _unseen(part: Sequences, seen: set[bytes]) -> Sequences:
 
 @dataclass(frozen=True)
 class Level:
-    """All nodes at one depth: tree by tree, arguments of one operator side by side."""
+    """All nodes at one depth: tree by tree, with the arguments of one operator side by side."""
 
     is_operator: np.ndarray
     arguments: np.ndarray
-    """How many each of the operators has."""
+    """The number of arguments of each operator."""
 
     @property
     def starts(self) -> np.ndarray:
@@ -203,11 +154,11 @@ class Level:
         return np.cumsum(self.arguments) - self.arguments
 
 
-def _chunk(settings: ListOpsSettings, seed: int, number: int) -> Sequences:
+def _chunk(settings: ListOpsSettings, seed: int, number: int) -> RaggedSequences:
     """The expressions of wanted length among one chunk of trees."""
     draw = stream(seed, number)
     levels, lengths = _grown(settings, draw)
-    offsets = _offsets(lengths)
+    offsets = offsets_of(lengths)
     tokens, sizes, values = _evaluated(levels, draw)
     flat = np.empty(offsets[-1], np.uint8)
     places = offsets[:-1]
@@ -218,11 +169,11 @@ def _chunk(settings: ListOpsSettings, seed: int, number: int) -> Sequences:
             flat[operators + size[level.is_operator] - 1] = CLOSE
             before = np.cumsum(below) - below  # tokens of all earlier nodes; less those before the first sibling
             places = before + np.repeat(operators + 1 - before[level.starts], level.arguments)
-    return Sequences(flat, offsets, values.astype(np.int64))
+    return RaggedSequences(flat, offsets, values.astype(np.int64))
 
 
 def _grown(settings: ListOpsSettings, draw: np.random.Generator) -> tuple[list[Level], np.ndarray]:
-    """The shapes of those trees that have a wanted length, level by level, and their lengths."""
+    """The trees of a wanted length, level by level, and their lengths."""
     trees = owners = np.arange(TREES)
     is_operator = np.ones(TREES, dtype=bool)
     lengths = np.full(TREES, 2)  # an operator and its end
@@ -235,7 +186,7 @@ def _grown(settings: ListOpsSettings, draw: np.random.Generator) -> tuple[list[L
         is_operator = np.zeros(len(trees), dtype=bool)
         if depth < settings.max_depth:
             is_operator = draw.random(len(trees), np.float32) < settings.probability
-            is_operator &= (lengths < settings.max_length)[trees]  # what is too long already need not grow on
+            is_operator &= (lengths < settings.max_length)[trees]  # a tree that is too long already is dropped later
         owners = trees[is_operator]
         lengths += np.bincount(owners, minlength=TREES)
         if not len(owners):
@@ -251,7 +202,7 @@ def _grown(settings: ListOpsSettings, draw: np.random.Generator) -> tuple[list[L
 def _evaluated(
     levels: Sequence[Level], draw: np.random.Generator
 ) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
-    """Each node's token and its size in tokens, by level, and the values of the roots; from the leaves upwards."""
+    """Each node's token and its size in tokens, by level, and the values of the roots; computed from the leaves up."""
     tokens, sizes = [], []
     size = value = np.zeros(0, np.int32)
     for level in reversed(levels):
@@ -269,14 +220,10 @@ def _evaluated(
 
 
 def _applied(kinds: np.ndarray, values: np.ndarray, level: Level) -> np.ndarray:
-    """What each operator makes of its arguments."""
+    """The value of each operator."""
     starts, counts = level.starts, level.arguments
     ordered = np.sort(values + 16 * np.repeat(np.arange(len(counts), dtype=np.int32), counts)) % 16
-    # Of the two middle arguments, half the sum, rounded down as the published int(median) does
+    # Half the sum of the two middle arguments, rounded down, as the published int(median) does
     medians = (ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) // 2
     sums = np.add.reduceat(values, starts) % 10
     return np.choose(kinds, [ordered[starts], ordered[starts + counts - 1], medians, sums])
-
-
-def _offsets(lengths: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

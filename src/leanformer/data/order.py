@@ -15,29 +15,29 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Share:
-    """The share of one process: which of how many."""
+    """Which of how many equal shares of the samples a process takes."""
 
     index: int = 0
     count: int = 1
 
     def of(self, items: Any) -> Any:
-        """This part's share of a sequence that divides evenly: neighbours stay together."""
+        """This share of a sequence that divides evenly. Neighbours stay together."""
         size = len(items) // self.count
         return items[self.index * size : (self.index + 1) * size]
 
     def strided(self, length: int) -> range:
-        """This part's share of any number of items."""
+        """This share of any number of items, by index."""
         return range(self.index, length, self.count)
 
 
 @dataclass(frozen=True)
 class Order:
-    """Which samples make up the batch of each step: one permutation after the other, as the seed decides."""
+    """Which samples make up the batch of each step: one permutation per epoch, drawn from the seed."""
 
     seed: int
     batch: int
     size: int | None
-    """Samples of an epoch; None where they have no end."""
+    """Samples of an epoch; None if every step draws new ones."""
     pieces: int = 1
     """Equal pieces that a batch consists of."""
     ramp: int = 0
@@ -50,7 +50,7 @@ class Order:
         return self.batch // self.pieces * self.pieces_at(step)
 
     def indices(self, step: int) -> np.ndarray:
-        """Samples of the step's whole batch; steps count from 0. Those without end are numbered as they come."""
+        """Samples of the step's whole batch; steps count from 0. Samples without an epoch are numbered one by one."""
         first, batch = self._first(step), self.batch_at(step)
         if self.size is None:
             return np.arange(first, first + batch)
@@ -64,7 +64,7 @@ class Order:
         )
 
     def _first(self, step: int) -> int:
-        """Samples that all steps before took."""
+        """The number of samples that all earlier steps took."""
         if not self.ramp:
             return step * self.batch
         grown = _grown(self.batch // self.pieces, self.pieces, self.ramp)
@@ -73,7 +73,7 @@ class Order:
 
 @functools.lru_cache(maxsize=4)
 def _grown(piece: int, pieces: int, ramp: int) -> np.ndarray:
-    """Samples taken before each step of a ramp."""
+    """The number of samples taken before each step of a ramp."""
     counts = -(-pieces * np.arange(1, ramp + 1) // ramp)
     return np.concatenate([[0], np.cumsum(piece * counts)])
 

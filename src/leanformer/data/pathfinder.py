@@ -1,10 +1,10 @@
-"""The images of Pathfinder-32: are two discs joined by one dashed contour, among other contours?
+"""The images of Pathfinder-32: does one dashed contour join two discs, among other contours?
 
-Every image has two long contours, as many short ones as find room, and two discs. Where contours run does not depend on
-the label. In every image two ends of one contour, and an end of each, are about as far apart and as far from the edge:
-the label says which of these two pairs gets the discs. So ink, the number of contours and the places of the discs tell
-next to nothing. Image i of a seed is a function of the seed and i alone. Imports base, and from listops_data what drawn
-data share.
+Every image has two long contours, two discs, and as many short contours as fit. The contours do not depend on the
+label. In every image there are two pairs of ends: the two ends of one contour, and one end of each contour. Both pairs
+are about equally far apart and equally far from the edge. The label decides which pair gets the discs. So the amount of
+ink, the number of contours and the positions of the discs carry almost no information about the label. Image i of a
+seed is a function of the seed and i alone.
 """
 
 from __future__ import annotations
@@ -16,33 +16,34 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from leanformer.data.cache import cached, in_order
+from leanformer.data.cache import cached_arrays
 from leanformer.data.order import stream
+from leanformer.data.parallel import in_order
 
 SIDE = 32
 STEP, DASH, WIDTH, RADIUS = 2.6, 0.6, 1.0, 1.5
-"""In pixels: from one dash to the next, a dash's length without its round ends, its width, and a disc's radius."""
+"""In pixels: the distance between dashes, a dash's length without its round ends, its width, and a disc's radius."""
 RIM = 0.6
-"""Pixels over which dashes and discs fade out, if they are smooth."""
+"""Pixels over which smooth dashes and discs fade out."""
 TURN, SWAY = 0.6, 1.0
-"""In radians: the largest angle between a dash and the next, and by how much the phase of that angle may change."""
+"""In radians: the largest angle between neighbouring dashes, and the largest change of that angle's phase."""
 MARGIN, BORDER, APART = 3.0, 1.75, 6.0
-"""Pixels between contours, up to half a pixel of them lost in rounding; to the edge; and between discs."""
+"""Pixels between contours (rounding takes up to half of one), to the edge, and between discs."""
 LATER, OWN = 3, 4.0
-"""So many dashes on, a contour keeps so many pixels from itself."""
+"""Parts of a contour that are at least LATER dashes apart keep OWN pixels apart."""
 ALIKE, ALIKE_AT_EDGE = 1.0, 2.0
-"""Pixels by which the pairs of ends may differ: in distance from each other, and from the edge."""
+"""Pixels by which the two pairs of ends may differ: in their distance from each other, and from the edge."""
 CELLS = 3
-"""Per pixel, of the map of what is free."""
+"""Cells per pixel and direction, in the map of free space."""
 LONG_WALKS, SHORT_WALKS = 150, 750
-"""Drawn at a time; most of them find no room."""
+"""Random walks drawn at once; most of them do not fit."""
 CHUNK = 250
-"""Images drawn at a time."""
+"""Images drawn at once."""
 VERSION = 2
-"""Of the drawing, for the cache: to be raised with every change that draws other images."""
+"""Version of the generator, part of the cache key. Raise it with every change that draws other images."""
 
 Ends = tuple[complex, complex]
-"""Where two discs are, or may go."""
+"""The positions of two discs, or of two ends that may get them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +51,11 @@ class PathfinderSettings:
     """Which images; by default those of the hard set."""
 
     dashes: int = 14
-    """Of each long contour: 6, 9 and 14 are published. Short contours have a third as many."""
+    """Dashes of each long contour: 6, 9 and 14 are published. Short contours have a third as many."""
     distractor_dashes: int = 20
-    """Of all short contours together, at most."""
+    """Largest number of dashes of all short contours together."""
     smooth: bool = True
-    """Grey at the rims of dashes and discs, or black and white only."""
+    """Whether dashes and discs have grey rims; otherwise images are black and white."""
 
     def __post_init__(self) -> None:
         if not 3 <= self.dashes <= 16:
@@ -64,7 +65,7 @@ class PathfinderSettings:
 
     @property
     def distractors(self) -> int:
-        """Short contours, at most."""
+        """Largest number of short contours."""
         return self.distractor_dashes // (self.dashes // 3)
 
 
@@ -95,7 +96,7 @@ class Labelled:
 
 
 def generate(settings: PathfinderSettings, count: int, seed: int, workers: int = 1) -> Labelled:
-    """The first `count` images of a seed; of every two that follow each other, one has label 1."""
+    """The first `count` images of a seed. In every pair of consecutive images one has label 1."""
     chunks = [range(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
     parts = list(in_order(functools.partial(_chunk, settings, seed), chunks, workers))
     images = np.concatenate([np.zeros((0, SIDE, SIDE), np.uint8), *(part.images for part in parts)])
@@ -110,9 +111,9 @@ def splits(
     seed: int = 0,
     workers: int = 1,
 ) -> tuple[Labelled, Labelled, Labelled]:
-    """Training, validation and test images; from the cache where it holds them.
+    """Training, validation and test images; from the cache if they are there.
 
-    Test and validation come first in the seed's order: they stay the same for any number of training images.
+    Test and validation come first in the seed's order, so they do not depend on the number of training images.
     """
     counts = {"train": train, "validation": validation, "test": test}
     if min(counts.values()) < 0:
@@ -123,7 +124,7 @@ def splits(
         drawn = generate(settings, sum(counts.values()), seed, workers)
         return {"images": drawn.images, "labels": drawn.labels}
 
-    found = Labelled(**cached("pathfinder", key, make))
+    found = Labelled(**cached_arrays("pathfinder", key, make))
     held_out = test + validation
     return found.rows(held_out, held_out + train), found.rows(test, held_out), found.rows(0, test)
 
@@ -137,43 +138,45 @@ def _chunk(settings: PathfinderSettings, seed: int, rows: range) -> Labelled:
 
 
 def scene(settings: PathfinderSettings, seed: int, index: int) -> Scene:
-    """What is on image `index` of a seed: of many random walks, the first that find room."""
+    """The content of image `index` of a seed: of many random walks, the first that fit."""
     label = int(stream(seed, index // 2, 0).integers(2)) ^ (index % 2)  # one of each in every pair of images
     draw = stream(seed, index, 1)
-    room, long, places = _long_contours(draw, settings.dashes)
-    short = _short_contours(draw, settings.dashes // 3, settings.distractors, room)
+    space, long, places = _long_contours(draw, settings.dashes)
+    short = _short_contours(draw, settings.dashes // 3, settings.distractors, space)
     joined, apart = places[draw.integers(len(places))]
     return Scene((*long, *short), joined if label else apart, label)
 
 
-def _long_contours(draw: np.random.Generator, dashes: int) -> tuple[Room, list[np.ndarray], list[tuple[Ends, Ends]]]:
-    """The room that two contours leave, the contours, and pairs of ends as `_alike` finds them."""
+def _long_contours(
+    draw: np.random.Generator, dashes: int
+) -> tuple[FreeSpace, list[np.ndarray], list[tuple[Ends, Ends]]]:
+    """The space that two contours leave, the contours, and pairs of ends as `_alike` finds them."""
     while True:
         walks = _walks(draw, LONG_WALKS, dashes)
         points = _points(walks, discs=True)
         for one in range(walks.shape[1]):
-            room = Room()
-            room.take(points[:, one])
-            for other in np.flatnonzero(room.has(points)):
+            space = FreeSpace()
+            space.take(points[:, one])
+            for other in np.flatnonzero(space.has(points)):
                 if places := _alike(walks[:, one], walks[:, other]):
-                    room.take(points[:, other])
-                    return room, [walks[:, one], walks[:, other]], places
+                    space.take(points[:, other])
+                    return space, [walks[:, one], walks[:, other]], places
 
 
-def _short_contours(draw: np.random.Generator, dashes: int, count: int, room: Room) -> list[np.ndarray]:
-    """As many as find room, up to a number."""
+def _short_contours(draw: np.random.Generator, dashes: int, count: int, space: FreeSpace) -> list[np.ndarray]:
+    """As many as fit, up to `count`."""
     walks = _walks(draw, SHORT_WALKS, dashes)
     points = _points(walks, discs=False)
     found: list[np.ndarray] = []
-    while len(found) < count and (free := room.has(points)).any():
+    while len(found) < count and (free := space.has(points)).any():
         walks, points = walks[:, free], points[:, free]
-        room.take(points[:, 0])
+        space.take(points[:, 0])
         found.append(walks[:, 0])
     return found
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> list[tuple[Ends, Ends]]:
-    """Two ends of one contour with an end of each, where both pairs are about as far apart and as far from the edge."""
+    """Pairs of the two ends of one contour, each with a pair of one end of each contour that has similar distances."""
     tips: list[Ends] = [(complex(corners[0]), complex(corners[-1])) for corners in (one, other)]
     twins: list[Ends] = [(end, other_end) for end in tips[0] for other_end in tips[1]]
     joined, apart = ([(*_looks(pair), pair) for pair in pairs] for pairs in (tips, twins))
@@ -189,13 +192,13 @@ def _alike(one: np.ndarray, other: np.ndarray) -> list[tuple[Ends, Ends]]:
 
 
 def _looks(ends: Ends) -> tuple[float, float, float]:
-    """How far the two are from each other, and from the edge, the nearer one first."""
+    """The distance of two ends from each other, and from the edge; the nearer end first."""
     nearer, farther = sorted(min(end.real, end.imag, SIDE - end.real, SIDE - end.imag) for end in ends)
     return abs(ends[0] - ends[1]), nearer, farther
 
 
 def _walks(draw: np.random.Generator, count: int, dashes: int) -> np.ndarray:
-    """Corners of random contours (dashes + 1, walks): those that fit the image and keep clear of themselves."""
+    """Corners of random contours (dashes + 1, walks) that fit into the image and do not come close to themselves."""
     start, heading, right, down = draw.random((4, count), np.float32)
     sway = SWAY * (2 * draw.random((dashes, count), np.float32) - 1)
     turns = TURN * np.sin(2 * math.pi * start + np.cumsum(sway, axis=0))
@@ -221,7 +224,7 @@ def _later(corners: int) -> tuple[np.ndarray, ...]:
 
 
 def _points(walks: np.ndarray, discs: bool) -> np.ndarray:
-    """Places along each walk, less than a pixel apart, and around its ends if they may get a disc."""
+    """Points along each walk, less than a pixel apart, and around its ends if they may get a disc."""
     steps = np.diff(walks, axis=0)
     found = [walks[:-1], walks[:-1] + steps * np.float32(1 / 3), walks[:-1] + steps * np.float32(2 / 3), walks[-1:]]
     if discs:
@@ -230,14 +233,14 @@ def _points(walks: np.ndarray, discs: bool) -> np.ndarray:
     return np.concatenate(found)
 
 
-class Room:
-    """What is still free of an image: a map of cells, with a rim, so that what is taken may reach over the edge."""
+class FreeSpace:
+    """The free space of an image: a map of cells with a rim, so that taken cells may lie beyond the edge."""
 
     reach = math.ceil(MARGIN * CELLS)
     across = SIDE * CELLS + 2 * reach
     down, right = np.mgrid[-reach : reach + 1, -reach : reach + 1]
     disc = (down * across + right)[down**2 + right**2 <= (MARGIN * CELLS) ** 2]
-    """From a cell to all that are within the margin."""
+    """Offsets from a cell to all cells within the margin."""
 
     def __init__(self) -> None:
         self.taken = np.zeros(self.across**2, dtype=bool)
@@ -293,15 +296,3 @@ def _distances(pixels: np.ndarray, middles: np.ndarray, halves: np.ndarray) -> n
     across = pixels - middles
     along = (across * halves.conj()).real / np.maximum(np.abs(halves) ** 2, 1e-12)
     return np.abs(across - np.clip(along, -1, 1) * halves)
-
-
-def masks(found: Scene) -> np.ndarray:
-    """Each contour without its gaps, bool (contours, height, width): an unbroken line of pixels."""
-    rows, columns = np.mgrid[:SIDE, :SIDE] + 0.5
-    pixels = (columns + 1j * rows)[..., None]
-    return np.stack(
-        [
-            _distances(pixels, (corners[1:] + corners[:-1]) / 2, np.diff(corners) / 2).min(-1) <= 0.5 + 1e-9
-            for corners in found.contours
-        ]
-    )

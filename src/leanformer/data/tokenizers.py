@@ -1,15 +1,12 @@
-"""Texts as tokens: tokenizers that are loaded or trained here, and documents packed into one memory-mapped array.
+"""Texts as tokens: tokenizers that are read or trained here, and documents packed into one memory-mapped array.
 
-Every tokenizer is one of the library tokenizers, bytes included, so that one piece of code encodes, saves and decodes.
-May import tokenizers.
+Every tokenizer, that of bytes included, is a `tokenizers.Tokenizer`: one piece of code encodes, saves and decodes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,21 +16,26 @@ import numpy as np
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers.implementations import ByteLevelBPETokenizer  # type: ignore[attr-defined]
 
-from leanformer.data.cache import remembered
+from leanformer.data import hub
+from leanformer.data.cache import cached_folder
 from leanformer.data.corpora import END, Corpus
+from leanformer.data.locations import data_root, needed
+from leanformer.records.files import read_json, write_json
 
 SPECIAL = {"bpe": [END], "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]}
+GPT2 = "openai-community/gpt2"
+"""GPT-2's tokenizer on the hub."""
 LEARNED_FROM = 200_000
-"""Documents that a tokenizer is trained on at most."""
+"""A tokenizer is trained on at most so many documents."""
 TOGETHER = 1000
-"""Documents that are encoded at a time."""
+"""Documents that are encoded in one call."""
 
 
 # Tokenizers
 
 
 def tokenizer(name: str, texts: Corpus, root: str | None = None) -> Tokenizer:
-    """`bytes`, `gpt2`, or `bpe:SIZE` and `wordpiece:SIZE`, which are trained on the texts once and kept."""
+    """`bytes`, `gpt2`, a folder with tokenizer.json, or `bpe:SIZE` and `wordpiece:SIZE`, trained on the texts once."""
     kind, _, size = name.partition(":")
     if name == "bytes":
         return _bytes()
@@ -41,7 +43,7 @@ def tokenizer(name: str, texts: Corpus, root: str | None = None) -> Tokenizer:
         return _gpt2(root)
     if kind in SPECIAL and size.isdigit() and int(size) > 260:
         key = [name, texts.identity, LEARNED_FROM]
-        folder = remembered(
+        folder = cached_folder(
             "tokenizer", key, lambda aside: _trained(kind, int(size), texts).save(str(aside / "t.json"))
         )
         return Tokenizer.from_file(str(folder / "t.json"))
@@ -53,7 +55,7 @@ def tokenizer(name: str, texts: Corpus, root: str | None = None) -> Tokenizer:
 
 
 def _bytes() -> Tokenizer:
-    """A token is a byte: byte-level BPE that merges nothing."""
+    """One token per byte: byte-level BPE without merges."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     made = Tokenizer(models.BPE({letter: index for index, letter in enumerate(alphabet)}, []))
     _byte_level(made)
@@ -62,19 +64,14 @@ def _bytes() -> Tokenizer:
 
 
 def _gpt2(root: str | None) -> Tokenizer:
-    root = root or os.environ.get("LEANFORMER_DATA")
-    for folder in (Path(root) / "gpt2_tokenizer", Path(root) / "gpt2") if root else ():
+    place = data_root(root)
+    for folder in (place / "gpt2_tokenizer", place / "gpt2") if place is not None else ():
         if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
             read = ByteLevelBPETokenizer.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
             read.add_special_tokens([END])
             return read._tokenizer
-    try:
-        return Tokenizer.from_pretrained("openai-community/gpt2")
-    except Exception as error:
-        raise ValueError(
-            "GPT-2's tokenizer is not on this machine and the hub did not give it: needed is a folder gpt2_tokenizer "
-            "with vocab.json and merges.txt in LEANFORMER_DATA, or a network; or take --set task.tokenizer=bpe:8192"
-        ) from error
+    wanted = f"{needed('gpt2_tokenizer', root)} with vocab.json and merges.txt, another tokenizer (bpe:8192)"
+    return hub.download(lambda: Tokenizer.from_pretrained(GPT2), "GPT-2's tokenizer", GPT2, wanted)
 
 
 def _trained(kind: str, size: int, texts: Corpus) -> Tokenizer:
@@ -103,7 +100,7 @@ def _byte_level(made: Tokenizer) -> None:
 
 
 def save_tokenizer(made: Tokenizer, folder: Path) -> None:
-    """Beside a model, as transformers' `AutoTokenizer` reads it."""
+    """Write a tokenizer beside a model, as `AutoTokenizer` of transformers reads it."""
     made.save(str(folder / "tokenizer.json"))
     names = {
         "[PAD]": "pad_token",
@@ -116,7 +113,7 @@ def save_tokenizer(made: Tokenizer, folder: Path) -> None:
     if made.token_to_id(END) is not None:
         roles |= {"eos_token": END, "bos_token": END}
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **roles}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "tokenizer_config.json", config)
 
 
 # Packed documents
@@ -124,17 +121,17 @@ def save_tokenizer(made: Tokenizer, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Packed:
-    """Documents one after the other, each followed by the mark of its end."""
+    """Documents one after another, each followed by the end token."""
 
     tokens: np.ndarray
     """Memory-mapped."""
     size_bytes: int
-    """Of the documents' UTF-8."""
+    """Bytes of the documents as UTF-8."""
     documents: int
 
 
 def packed(texts: Corpus, made: Tokenizer, name: str, end: str = END, most: int | None = None) -> tuple[Packed, Packed]:
-    """Both parts of a corpus, tokenized once and kept; at most `most` training tokens."""
+    """Both parts of a corpus, tokenized once and cached; at most `most` training tokens."""
     key = [texts.identity, name, hashlib.sha256(made.to_str().encode()).hexdigest(), end, most]
     return _part("train", texts.train, made, key, end, most), _part("held-out", texts.held_out, made, key, end, None)
 
@@ -142,8 +139,8 @@ def packed(texts: Corpus, made: Tokenizer, name: str, end: str = END, most: int 
 def _part(
     part: str, read: Callable[[], Iterator[str]], made: Tokenizer, key: list[Any], end: str, most: int | None
 ) -> Packed:
-    folder = remembered(f"tokens-{part}", [*key, part], lambda aside: _pack(aside, read(), made, end, most))
-    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    folder = cached_folder(f"tokens-{part}", [*key, part], lambda aside: _pack(aside, read(), made, end, most))
+    about = read_json(folder / "about.json")
     tokens = (
         np.memmap(folder / "tokens.bin", dtype=about["dtype"], mode="r") if about["tokens"] else np.zeros(0, np.uint16)
     )
@@ -168,7 +165,7 @@ def _pack(folder: Path, documents: Iterable[str], made: Tokenizer, end: str, mos
                     break
             if counts["tokens"] == most:
                 break
-    (folder / "about.json").write_text(json.dumps({**counts, "dtype": np.dtype(dtype).name}), encoding="utf-8")
+    write_json(folder / "about.json", {**counts, "dtype": np.dtype(dtype).name})
 
 
 def _grouped(documents: Iterable[str]) -> Iterator[list[str]]:

@@ -10,16 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
-from torch import nn
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
 
 from leanformer.data.order import Order, Share
 from leanformer.tasks import TASKS
 
-Batch = tuple[torch.Tensor, ...]
-"""A model's inputs and what the loss compares its outputs with; every tensor's first dimension is the sample."""
+Batch = tuple[Shaped[Tensor, "batch ..."], ...]
+"""A model's inputs and the targets of the loss. The first dimension of every tensor is the sample."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +31,25 @@ class Metric:
     unit: str = ""
     higher_is_better: bool = True
     resolution: float = 0.0
-    """The smallest step between two values: what one held-out sample is worth."""
+    """The smallest step between two values: the weight of one held-out sample."""
 
     @property
     def sign(self) -> int:
-        """1 where more is better, else −1."""
+        """1 if more is better, else −1."""
         return 1 if self.higher_is_better else -1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task(ABC):
-    """Which data, and how they are shown to a model: plain settings."""
+    """Which data are learned, and how they are shown to a model. All settings are plain values."""
 
     @abstractmethod
     def load(self) -> Data:
         """Find and read the data."""
+
+    def with_data(self, path: str | Path) -> Self:
+        """This task on the data at a user's path. A task without data from outside refuses."""
+        raise ValueError(f"the task {TASKS.name_of(type(self))} makes its own data; it cannot read {path}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain settings, with the name under which `read` finds the class again, in this process or another."""
@@ -54,8 +59,10 @@ class Task(ABC):
 def read(plain: Mapping[str, Any]) -> Task:
     """The task of `Task.to_dict`. A task in a file is read only if that file is trusted; see `registry.resolve`."""
     if not isinstance(kind := plain.get("kind"), str):
-        raise ValueError(f"a task needs a kind, such as {TASKS.names()[0]}; got {kind!r}")
+        raise ValueError(f"a task needs a kind, one of {', '.join(TASKS.names())}; got {kind!r}")
     task = TASKS.get(kind, from_record=True)
+    if not (isinstance(task, type) and issubclass(task, Task)):
+        raise ValueError(f'"{kind}" is not a task: needed is a subclass of leanformer.tasks.Task, got {task!r}')
     settings = {key: value for key, value in plain.items() if key != "kind"}
     if unknown := settings.keys() - {item.name for item in fields(task)}:
         known = ", ".join(item.name for item in fields(task))
@@ -76,36 +83,36 @@ class Data(ABC):
     source: str
     """In words, where the data came from."""
     size: int | None
-    """Training samples; None where every step draws fresh ones."""
+    """Training samples; None if every step draws new ones."""
     options: Mapping[str, Any]
-    """What a model must be built with to fit: classes, image size, vocabulary."""
+    """Options with which a model fits the data: classes, image size, vocabulary."""
     tokens: int | None = None
-    """Length of a text; images have the size that the options say."""
+    """Length of a sequence; images have the size that the options say."""
     baselines: Mapping[str, float] = {}
-    """What trivial answers score, by what they are."""
+    """Scores of trivial answers, by what they are."""
 
     @abstractmethod
-    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
-        """This part's share of the batch of each step."""
+    def batches(self, order: Order, steps: range, share: Share) -> Iterator[Batch]:
+        """This share of the batch of each step."""
 
     @abstractmethod
-    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+    def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         """The mean loss of a batch."""
 
     @abstractmethod
-    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
-        """Sums over this part's share of the held-out samples; those of all parts are added."""
+    def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
+        """Sums over this share of the held-out samples. The caller adds those of all shares."""
 
-    def evaluate_final(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float] | None:
-        """The same sums over a test split that nothing else looks at, where there is one; it is what counts then."""
+    def evaluate_final(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float] | None:
+        """The same sums over a test split, if there is one. It is used once, and then its score counts."""
         return None
 
     @abstractmethod
     def score(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """The metric, by its name, and what else the sums tell."""
+        """The metric, by its name, and other numbers that follow from the sums."""
 
     @abstractmethod
-    def probe_batch(self, count: int) -> torch.Tensor | dict[str, torch.Tensor]:
+    def probe_batch(self, count: int) -> Shaped[Tensor, "batch ..."] | dict[str, Shaped[Tensor, "batch ..."]]:
         """A fixed batch of held-out inputs, to measure κ on."""
 
     def accompany(self, folder: Path) -> None:

@@ -1,7 +1,7 @@
-"""The farthest point: of N points, every token is to give the one farthest from it.
+"""The farthest point: for each of N points, predict the point that is farthest from it.
 
-One full-rank attention head solves it for any N; heads of low rank need a number that is exponential in the dimension
-("Quality over Quantity in Attention Layers"). Every step draws fresh points, so that no sample is ever seen twice.
+One full-rank attention head solves the task for any N. Heads of low rank are needed in a number that is exponential in
+the dimension ("Quality over Quantity in Attention Layers"). Every step draws new points: no sample is seen twice.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from leanformer.data.order import Order, Share, stream
 from leanformer.tasks.base import Batch, Data, Metric, Task
+from leanformer.tasks.settings import check
+
+Points = Float[Tensor, "batch points dim"]
 
 TRAIN, VALIDATION, TEST = range(3)
-"""First word of the streams that the three parts are drawn from."""
+"""First number of the keys of the random streams: one for each part."""
 EVALUATED = 65_536
-"""Points that pass through the model at a time in evaluation."""
+"""Points that pass through the model at once in evaluation."""
 
 
 def _sphere(draw: np.random.Generator, samples: int, points: int, dim: int) -> np.ndarray:
@@ -42,33 +46,27 @@ DISTRIBUTIONS: dict[str, Callable[..., np.ndarray]] = {
     "gaussian": _gaussian,
     "antipodal": _antipodal,
 }
-"""Independent on the unit sphere; Gaussian, of mean square length 1; in opposite pairs."""
+"""Independent on the unit sphere; Gaussian with mean square length 1; opposite pairs on the unit sphere."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FarthestPoint(Task):
-    """How many points of which kind, and what is asked of them."""
+    """How many points of which distribution, and which point is predicted."""
 
     dim: int = 16
-    """Numbers of a point."""
+    """Coordinates of a point."""
     points: int = 16
     """Points of a sample, N."""
     distribution: str = "sphere"
     """sphere, gaussian or antipodal."""
     target: str = "farthest"
-    """farthest, or nearest (itself excepted): the smallest or largest inner product."""
+    """farthest, or nearest other point: the smallest or the largest inner product."""
     held_out: int = 2048
-    """Samples for curves, and as many others for the score; the same in every run."""
+    """Samples for the curves, and as many others for the score; the same in every run."""
 
     def __post_init__(self) -> None:
-        if self.distribution not in DISTRIBUTIONS:
-            raise ValueError(f"distribution must be one of {', '.join(DISTRIBUTIONS)}, got {self.distribution!r}")
-        if self.target not in ("farthest", "nearest"):
-            raise ValueError(f"target must be farthest or nearest, got {self.target!r}")
-        for name, least in (("dim", 1), ("points", 2), ("held_out", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        choices = {"distribution": tuple(DISTRIBUTIONS), "target": ("farthest", "nearest")}
+        check(self, least={"dim": 1, "points": 2, "held_out": 1}, choices=choices)
         if self.distribution == "antipodal" and self.points % 2:
             raise ValueError(f"opposite pairs need an even number of points, got {self.points}")
 
@@ -76,13 +74,13 @@ class FarthestPoint(Task):
         return FarthestPointData(self)
 
     def draw(self, samples: int, *key: int) -> tuple[np.ndarray, np.ndarray]:
-        """Samples of the stream that the key names, and the points asked for (samples, N, dim)."""
+        """Points of the random stream with that key, and the points to predict; both (samples, N, dim)."""
         points = DISTRIBUTIONS[self.distribution](stream(*key), samples, self.points, self.dim)
         return points, answers(points, self.target)
 
 
 def answers(points: np.ndarray, target: str = "farthest") -> np.ndarray:
-    """For every point, the one with the smallest inner product; or of the others the one with the largest."""
+    """For every point, the one with the smallest inner product; or, of the others, the one with the largest."""
     products = points @ points.swapaxes(1, 2)
     if target == "nearest":
         products[:, *np.diag_indices(points.shape[1])] = -np.inf
@@ -91,7 +89,7 @@ def answers(points: np.ndarray, target: str = "farthest") -> np.ndarray:
 
 
 class FarthestPointData(Data):
-    """Points without end, and two fixed sets of them that are held out."""
+    """New points at every step, and two fixed held-out sets."""
 
     size = None
 
@@ -105,27 +103,28 @@ class FarthestPointData(Data):
         self.validation, self.test = (task.draw(task.held_out, part, 0, 0) for part in (VALIDATION, TEST))
         self.baselines = baselines(*self.test)
 
-    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, share: Share) -> Iterator[tuple[Points, Points]]:
         for step in steps:
             drawn = self.task.draw(order.batch_at(step), TRAIN, order.seed, step)
-            yield tuple(torch.from_numpy(part.of(array)) for array in drawn)
+            points, wanted = (torch.from_numpy(share.of(array)) for array in drawn)
+            yield points, wanted
 
-    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+    def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         points, wanted = batch
         return _error(model(points=points).logits, wanted).mean()
 
-    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
-        return self._sums(self.validation, model, part, device)
+    def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
+        return self._sums(self.validation, model, share, device)
 
-    def evaluate_final(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float] | None:
-        return self._sums(self.test, model, part, device)
+    def evaluate_final(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float] | None:
+        return self._sums(self.test, model, share, device)
 
     @torch.no_grad()
     def _sums(
-        self, held_out: tuple[np.ndarray, np.ndarray], model: nn.Module, part: Share, device: torch.device
+        self, held_out: tuple[np.ndarray, np.ndarray], model: nn.Module, share: Share, device: torch.device
     ) -> dict[str, float]:
         sums = {"error": 0.0, "found": 0.0, "count": 0.0}
-        rows, count = np.array(part.strided(self.task.held_out), dtype=np.int64), max(1, EVALUATED // self.task.points)
+        rows, count = np.array(share.strided(self.task.held_out), dtype=np.int64), max(1, EVALUATED // self.task.points)
         for start in range(0, len(rows), count):
             points, wanted = (torch.from_numpy(array[rows[start : start + count]]).to(device) for array in held_out)
             given = model(points=points).logits
@@ -138,12 +137,12 @@ class FarthestPointData(Data):
     def score(self, sums: Mapping[str, float]) -> dict[str, float]:
         return {"error": sums["error"] / sums["count"], "found": 100 * sums["found"] / sums["count"]}
 
-    def probe_batch(self, count: int) -> dict[str, torch.Tensor]:
+    def probe_batch(self, count: int) -> dict[str, Points]:
         return {"points": torch.from_numpy(self.validation[0][:count])}
 
 
-def _error(given: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """The squared distance of every token's answer: the mean squared error times the dimension."""
+def _error(given: Points, wanted: Points) -> Float[Tensor, "batch points"]:
+    """The squared distance of every prediction: the mean squared error times the dimension."""
     return (given.float() - wanted).square().sum(-1)
 
 

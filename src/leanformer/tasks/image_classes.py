@@ -1,7 +1,7 @@
-"""Image classification, from 8 × 8 digits to ImageNet.
+"""Classes of images, from 8 × 8 digits to ImageNet.
 
-Sets of up to a gigabyte live in memory as bytes and are batched by indexing: no workers, no decoding. Larger ones, and
-those that are augmented the way timm does it, are decoded by workers as they are needed. May import timm.data.
+Sets of up to a gigabyte are kept in memory as bytes, and a batch is an indexing operation. Larger sets, and those with
+timm's augmentation, are decoded by workers when they are needed.
 """
 
 from __future__ import annotations
@@ -10,38 +10,48 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from jaxtyping import Float, Int, Shaped, UInt8
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from leanformer.data import image_sets as pictures
+from leanformer.data import image_sets
+from leanformer.data.image_sets import ImageSet, LabelledImages
+from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream
 from leanformer.tasks.base import Batch, Data, Metric, Task
+from leanformer.tasks.settings import check
+
+Images = Float[Tensor, "batch channels height width"]
+ByteImages = UInt8[Tensor, "batch channels height width"]
+ImageBatch = tuple[Images, Shaped[Tensor, " batch *classes"]]
+"""Normalised images, and their labels; mixing gives each image a weight for every class."""
 
 GIGABYTE = 1 << 30
 GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "F")
-"""PIL's names of images without colour; a set is read as grey if all of its images are."""
+"""PIL's modes without colour. A set is read as grey if all of its images are."""
 EVALUATED = 500
-"""Held-out images that pass through the model at a time."""
+"""Held-out images that pass through the model at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageClasses(Task):
-    """Labelled images and how they are varied in training."""
+    """Which labelled images, and how they are augmented in training."""
 
     dataset: str = "digits"
     """digits, mnist, fashion-mnist, cifar10, cifar100, imagenet, a folder, or a data set on the hub."""
     root: str | None = None
     """Folder with local data sets; LEANFORMER_DATA by default."""
     img_size: int | None = None
-    """Side that images are brought to; as they are by default."""
+    """Side to which images are resized; by default they keep their size."""
     shift: int = 0
-    """Random shift by up to so many pixels."""
+    """Largest random shift, in pixels."""
     flip: bool = False
     """Random horizontal flip."""
     auto_augment: str = ""
@@ -49,26 +59,27 @@ class ImageClasses(Task):
     mixup: float = 0.0
     """α of mixup."""
     cutmix: float = 0.0
-    """α of cutmix; with mixup too, each batch draws one of them."""
+    """α of cutmix. If both are given, each batch uses one of them, at random."""
     label_smoothing: float = 0.0
     workers: int = 4
-    """Processes that decode, for sets that do not live in memory."""
+    """Processes that decode, for sets that are not kept in memory."""
 
     def __post_init__(self) -> None:
-        for name in ("shift", "mixup", "cutmix", "workers"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing must be at least 0 and less than 1, got {self.label_smoothing}")
-        if self.img_size is not None and self.img_size < 1:
-            raise ValueError(f"img_size must be at least 1, got {self.img_size}")
+        least = dict.fromkeys(("shift", "mixup", "cutmix", "label_smoothing", "workers"), 0)
+        check(self, least=least | {"img_size": 1})
+        if self.label_smoothing >= 1:
+            raise ValueError(f"label_smoothing must be less than 1, got {self.label_smoothing}")
         if self.auto_augment and (self.shift or self.flip):
-            raise ValueError("auto_augment crops and flips by itself: leave shift and flip out")
+            raise ValueError("auto_augment includes a random crop and flip: leave shift and flip out")
+
+    def with_data(self, path: str | Path) -> Self:
+        names = image_sets.spellings(self.dataset)
+        return replace(self, **settings_for(path, names, image_sets.holds_images, image_sets.CONTENTS))
 
     def load(self) -> ImageClassesData:
-        found = pictures.find(self.dataset, self.root)
-        if not isinstance(found.train.pictures, torch.Tensor):
-            first = found.train.pictures[0]
+        found = image_sets.find(self.dataset, self.root)
+        if not isinstance(found.train.images, torch.Tensor):
+            first = found.train.images[0]
             side = self.img_size or max(first.size)
             fits = len(found.train) * side * side * len(first.getbands()) <= GIGABYTE
             if self.auto_augment or not fits:
@@ -76,7 +87,7 @@ class ImageClasses(Task):
             found = _into_memory(self, found, first)
         elif self.auto_augment:
             return DecodedImages(self, found)
-        elif self.img_size not in (None, found.train.pictures.shape[-1]):
+        elif self.img_size not in (None, found.train.images.shape[-1]):
             found = _resized(found, self.img_size)  # type: ignore[arg-type]
         return ImageClassesData(self, found)
 
@@ -84,7 +95,7 @@ class ImageClasses(Task):
 class ImageClassesData(Data):
     """Images in memory."""
 
-    def __init__(self, task: ImageClasses, found: pictures.ImageSet) -> None:
+    def __init__(self, task: ImageClasses, found: ImageSet) -> None:
         self.task, self.found = task, found
         self.source, self.size, self.classes = found.source, len(found.train), found.classes
         self.metric = Metric("accuracy", "%", resolution=100 / len(found.held_out))
@@ -92,7 +103,7 @@ class ImageClassesData(Data):
         self._prepare()
 
     def _prepare(self) -> None:
-        self.images, self.held_out = map(torch.as_tensor, (self.found.train.pictures, self.found.held_out.pictures))
+        self.images, self.held_out = map(torch.as_tensor, (self.found.train.images, self.found.held_out.images))
         seen = self.images[:5000].float()
         self.mean, self.spread = (seen.mean((0, 2, 3))[:, None, None], seen.std((0, 2, 3))[:, None, None].clamp(min=1))
         channels, height, width = self.images.shape[1:]
@@ -102,26 +113,26 @@ class ImageClassesData(Data):
             "img_size": height if height == width else [height, width],
         }
 
-    def normalised(self, images: torch.Tensor) -> torch.Tensor:
+    def normalised(self, images: ByteImages) -> Images:
         return (images.float() - self.mean) / self.spread
 
     # Training
 
-    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, share: Share) -> Iterator[ImageBatch]:
         for step in steps:
-            rows = torch.from_numpy(part.of(order.indices(step)))
+            rows = torch.from_numpy(share.of(order.indices(step)))
             images = self.images[rows]
             if self.task.flip or self.task.shift:
-                images = self._varied(images, stream(order.seed, step), order.batch_at(step), part)
+                images = self._augmented(images, stream(order.seed, step), order.batch_at(step), share)
             yield self._mixed(self.normalised(images), self.found.train.labels[rows], (order.seed, step))
 
-    def _varied(self, images: torch.Tensor, draw: np.random.Generator, batch: int, part: Share) -> torch.Tensor:
-        """Shifted and flipped at random; the draws are those of the whole batch, whatever part this is."""
+    def _augmented(self, images: ByteImages, draw: np.random.Generator, batch: int, share: Share) -> ByteImages:
+        """Shifted and flipped at random. The draws are made for the whole batch, so that shares do not change them."""
         if self.task.flip:
-            flipped = torch.from_numpy(part.of(draw.random(batch) < 0.5))
+            flipped = torch.from_numpy(share.of(draw.random(batch) < 0.5))
             images = torch.where(flipped[:, None, None, None], images.flip(-1), images)
         if reach := self.task.shift:
-            down, right = (torch.from_numpy(part.of(draw.integers(0, 2 * reach + 1, batch))) for _ in range(2))
+            down, right = (torch.from_numpy(share.of(draw.integers(0, 2 * reach + 1, batch))) for _ in range(2))
             height, width = images.shape[-2:]
             rows, columns = down[:, None] + torch.arange(height), right[:, None] + torch.arange(width)
             padded = F.pad(images, (reach,) * 4)
@@ -129,27 +140,27 @@ class ImageClassesData(Data):
             images = padded[sample, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
         return images
 
-    def _mixed(self, images: torch.Tensor, labels: torch.Tensor, key: tuple[int, ...]) -> Batch:
-        """timm mixes a batch with its mirror image; here that pairs neighbours: parts pair as the whole does."""
+    def _mixed(self, images: Images, labels: Int[Tensor, " batch"], key: tuple[int, ...]) -> ImageBatch:
+        """timm mixes a batch with itself in reverse. This order makes neighbours pairs, in a share as in the whole."""
         if self.mixing is None:
             return images, labels
         if len(images) % 2:
-            raise ValueError(f"mixup and cutmix pair images: a process needs an even number of them, got {len(images)}")
+            raise ValueError(f"mixup and cutmix mix pairs: a process needs an even number of images, got {len(images)}")
         pairs = torch.cat([torch.arange(0, len(images), 2), torch.arange(1, len(images), 2).flip(0)])
         with seeded(*key):
             return self.mixing(images[pairs], labels[pairs])
 
-    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+    def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         images, targets = batch
-        smoothing = 0.0 if self.mixing is not None else self.task.label_smoothing  # mixing has smoothed the labels
+        smoothing = 0.0 if self.mixing is not None else self.task.label_smoothing  # mixing smooths the labels itself
         return F.cross_entropy(model(images), targets, label_smoothing=smoothing)
 
     # Evaluation
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
         sums = dict.fromkeys(("loss", "correct", "correct5", "count"), 0.0)
-        for images, labels in self.held_out_batches(part):
+        for images, labels in self.held_out_batches(share):
             logits, wanted = model(images.to(device)).float(), labels.to(device)
             ranked = logits.topk(min(5, self.classes), dim=-1).indices == wanted[:, None]
             sums["loss"] += F.cross_entropy(logits, wanted, reduction="sum").item()
@@ -158,8 +169,8 @@ class ImageClassesData(Data):
             sums["count"] += len(labels)
         return sums
 
-    def held_out_batches(self, part: Share) -> Iterator[Batch]:
-        rows = torch.arange(*_bounds(part.strided(len(self.held_out))))
+    def held_out_batches(self, share: Share) -> Iterator[ImageBatch]:
+        rows = torch.arange(*_bounds(share.strided(len(self.held_out))))
         for chosen in rows.split(EVALUATED):
             yield self.normalised(self.held_out[chosen]), self.found.held_out.labels[chosen]
 
@@ -167,12 +178,12 @@ class ImageClassesData(Data):
         found = {"accuracy": 100 * sums["correct"] / sums["count"], "loss": sums["loss"] / sums["count"]}
         return found | ({"top5": 100 * sums["correct5"] / sums["count"]} if self.classes > 20 else {})
 
-    def probe_batch(self, count: int) -> torch.Tensor:
+    def probe_batch(self, count: int) -> Images:
         return self.normalised(self.held_out[:count])
 
 
 class DecodedImages(ImageClassesData):
-    """Images that workers decode and augment as they are needed, by timm's transforms."""
+    """Images that workers decode and augment when they are needed, with timm's transforms."""
 
     def _prepare(self) -> None:
         from timm.data import create_transform
@@ -187,7 +198,7 @@ class DecodedImages(ImageClassesData):
             self.augment = self._shifted_and_flipped(side)
 
     def _shifted_and_flipped(self, side: int) -> Any:
-        """What images in memory are put through, for decoded ones."""
+        """The augmentation of images in memory, for decoded ones."""
         from torchvision import transforms
 
         resize, crop, *rest = self.show.transforms
@@ -195,18 +206,18 @@ class DecodedImages(ImageClassesData):
         flip = [transforms.RandomHorizontalFlip()] if self.task.flip else []
         return transforms.Compose([resize, crop, *shift, *flip, *rest])
 
-    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
-        """Each sample is augmented by a draw of its own: workers and processes change nothing."""
-        keys = Keys(order, steps, part)
+    def batches(self, order: Order, steps: range, share: Share) -> Iterator[ImageBatch]:
+        """Each sample is augmented with a random stream of its own: workers and processes change nothing."""
+        keys = Keys(order, steps, share)
         for step, (images, labels) in zip(steps, self._loader(self.found.train, self.augment, keys), strict=True):
             yield self._mixed(images, labels, (order.seed, step))
 
-    def held_out_batches(self, part: Share) -> Iterator[Batch]:
-        rows = part.strided(len(self.found.held_out))
+    def held_out_batches(self, share: Share) -> Iterator[ImageBatch]:
+        rows = share.strided(len(self.found.held_out))
         keys = [[(row, (row,)) for row in rows[start : start + 64]] for start in range(0, len(rows), 64)]
         yield from self._loader(self.found.held_out, self.show, keys)
 
-    def _loader(self, split: pictures.LabelledImages, transform: Any, batches: Iterable[Any]) -> Iterator[Batch]:
+    def _loader(self, split: LabelledImages, transform: Any, batches: Iterable[Any]) -> Iterator[ImageBatch]:
         loader: DataLoader = DataLoader(
             Decoded(split, transform),  # type: ignore[arg-type]
             batch_sampler=batches,  # type: ignore[arg-type]
@@ -216,51 +227,51 @@ class DecodedImages(ImageClassesData):
         )
         try:
             yield from ((images, labels) for images, labels in loader)
-        except ValueError as error:  # a worker's error comes with its whole trace; the last line says what is wrong
+        except ValueError as error:  # a worker's error has its traceback; the last line is the message
             raise ValueError(str(error).strip().splitlines()[-1].removeprefix("ValueError: ")) from error
 
-    def probe_batch(self, count: int) -> torch.Tensor:
+    def probe_batch(self, count: int) -> Images:
         decoded = Decoded(self.found.held_out, self.show)
         return torch.stack([decoded[row, (row,)][0] for row in range(min(count, len(self.found.held_out)))])
 
 
 @dataclass(frozen=True)
 class Keys:
-    """What to decode for each step: rows, each with the key of its draw."""
+    """What to decode for each step: rows, each with the key of its random stream."""
 
     order: Order
     steps: range
-    part: Share
+    share: Share
 
     def __iter__(self) -> Iterator[list[tuple[int, tuple[int, ...]]]]:
         for step in self.steps:
-            yield [(int(row), (self.order.seed, step, int(row))) for row in self.part.of(self.order.indices(step))]
+            yield [(int(row), (self.order.seed, step, int(row))) for row in self.share.of(self.order.indices(step))]
 
 
 class Decoded(Dataset):
-    """One sample at a time, transformed under a seed of its own."""
+    """One sample at a time, transformed with a seed of its own."""
 
-    def __init__(self, split: pictures.LabelledImages, transform: Any) -> None:
+    def __init__(self, split: LabelledImages, transform: Any) -> None:
         self.split, self.transform = split, transform
 
-    def __getitem__(self, key: tuple[int, tuple[int, ...]]) -> tuple[torch.Tensor, int]:
+    def __getitem__(self, key: tuple[int, tuple[int, ...]]) -> tuple[Float[Tensor, "channels height width"], int]:
         row, seed = key
-        picture = self.split.pictures[row]
-        if isinstance(picture, torch.Tensor):
-            picture = _to_pil(picture)
+        image = self.split.images[row]
+        if isinstance(image, torch.Tensor):
+            image = _to_pil(image)
         with seeded(*seed):
-            return self.transform(pictures.in_colour(picture)), int(self.split.labels[row])
+            return self.transform(image_sets.in_colour(image)), int(self.split.labels[row])
 
 
 @contextmanager
 def seeded(*key: int) -> Iterator[None]:
-    """timm draws from the global generators: inside, they start from the key; afterwards they are as before."""
+    """timm uses the global random generators. Inside, the key seeds them; afterwards they are as before."""
     numpy_state, python_state = np.random.get_state(), random.getstate()
     words = np.random.SeedSequence(key).generate_state(4)
     with torch.random.fork_rng(devices=[]):
         np.random.seed(words)
         random.seed(words.tobytes())
-        torch.default_generator.manual_seed(int(words[0]))  # that of the CPU alone: a GPU's draws are the model's
+        torch.default_generator.manual_seed(int(words[0]))  # the CPU's generator only: the model uses the GPU's
         try:
             yield
         finally:
@@ -280,57 +291,57 @@ def _bounds(rows: range) -> tuple[int, int, int]:
     return rows.start, max(rows.stop, rows.start), rows.step
 
 
-# Bringing images to one size
+# Resizing
 
 
-def _into_memory(task: ImageClasses, found: pictures.ImageSet, first: Any) -> pictures.ImageSet:
+def _into_memory(task: ImageClasses, found: ImageSet, first: Any) -> ImageSet:
     size = (task.img_size, task.img_size) if task.img_size else first.size
     grey = True
 
-    def prepare(picture: Any) -> Any:
+    def prepare(image: Any) -> Any:
         nonlocal grey
-        grey = grey and picture.mode in GREY
-        picture = pictures.in_colour(picture)
-        if picture.size != size:
+        grey = grey and image.mode in GREY
+        image = image_sets.in_colour(image)
+        if image.size != size:
             if task.img_size is None:
-                one, other = (" × ".join(map(str, pair)) for pair in (size, picture.size))
+                one, other = (" × ".join(map(str, pair)) for pair in (size, image.size))
                 raise ValueError(
-                    f"{found.source}: images differ in size ({one}, {other}); give one, as in --set task.img_size=64"
+                    f"{found.source}: images differ in size ({one}, {other}); give one size, such as img_size=64"
                 )
-            picture = _square(picture, task.img_size)
-        return picture
+            image = _square(image, task.img_size)
+        return image
 
-    read = [pictures.in_memory(split.pictures, prepare) for split in (found.train, found.held_out)]  # type: ignore[arg-type]
+    read = [image_sets.in_memory(split.images, prepare) for split in (found.train, found.held_out)]  # type: ignore[arg-type]
     train, held_out = (
-        pictures.LabelledImages(images[:, :1].contiguous() if grey else images, split.labels)
+        LabelledImages(images[:, :1].contiguous() if grey else images, split.labels)
         for images, split in zip(read, (found.train, found.held_out), strict=True)
     )
-    return pictures.ImageSet(train, held_out, found.classes, found.source)
+    return ImageSet(train, held_out, found.classes, found.source)
 
 
-def _square(picture: Any, side: int) -> Any:
-    """Scaled until the shorter side fits, and cut to the middle."""
+def _square(image: Any, side: int) -> Any:
+    """Scaled until the shorter side fits, and cropped at the centre."""
     from PIL import Image
 
-    scale = side / min(picture.size)
-    width, height = (max(side, math.ceil(length * scale)) for length in picture.size)
+    scale = side / min(image.size)
+    width, height = (max(side, math.ceil(length * scale)) for length in image.size)
     left, top = (width - side) // 2, (height - side) // 2
-    return picture.resize((width, height), Image.Resampling.BICUBIC).crop((left, top, left + side, top + side))
+    return image.resize((width, height), Image.Resampling.BICUBIC).crop((left, top, left + side, top + side))
 
 
-def _resized(found: pictures.ImageSet, side: int) -> pictures.ImageSet:
-    def resize(split: pictures.LabelledImages) -> pictures.LabelledImages:
+def _resized(found: ImageSet, side: int) -> ImageSet:
+    def resize(split: LabelledImages) -> LabelledImages:
         scaled = [
             F.interpolate(chunk.float(), (side, side), mode="bilinear", antialias=True).round().byte()
-            for chunk in torch.as_tensor(split.pictures).split(1000)
+            for chunk in torch.as_tensor(split.images).split(1000)
         ]
-        return pictures.LabelledImages(torch.cat(scaled), split.labels)
+        return LabelledImages(torch.cat(scaled), split.labels)
 
-    return pictures.ImageSet(resize(found.train), resize(found.held_out), found.classes, found.source)
+    return ImageSet(resize(found.train), resize(found.held_out), found.classes, found.source)
 
 
-def _to_pil(picture: torch.Tensor) -> Any:
+def _to_pil(image: UInt8[Tensor, "channels height width"]) -> Any:
     from PIL import Image
 
-    array = picture.permute(1, 2, 0).numpy()
+    array = image.permute(1, 2, 0).numpy()
     return Image.fromarray(array[..., 0] if array.shape[-1] == 1 else array)

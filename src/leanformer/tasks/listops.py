@@ -1,10 +1,10 @@
-"""ListOps: what nested expressions of MIN, MAX, MED and SM come to, drawn here as the Long-Range Arena draws them."""
+"""ListOps: the value of nested expressions of MIN, MAX, MED and SM, drawn here as the Long-Range Arena draws them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leanformer.data import listops as listops_data
+from leanformer.data import listops
 from leanformer.tasks.sequence_classes import Drawn, SequenceData
 
 
@@ -20,9 +20,15 @@ class ListOps(Drawn):
     validation: int = 2_000
     test: int = 2_000
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._settings()
+
+    def _settings(self) -> listops.ListOpsSettings:
+        return listops.ListOpsSettings(min_length=self.min_length, max_length=self.max_length)
+
     def load(self) -> SequenceData:
-        settings = listops_data.ListOpsSettings(min_length=self.min_length, max_length=self.max_length)
         counts = (self.train, self.validation, self.test)
-        parts = listops_data.splits(settings, *counts, seed=self.seed, workers=self.workers)
+        parts = listops.splits(self._settings(), *counts, seed=self.seed, workers=self.workers)
         source = f"ListOps drawn here, {self.min_length} to {self.max_length} tokens, seed {self.seed}"
         return SequenceData(source, parts, self.max_length, {"num_labels": 10})

@@ -1,35 +1,39 @@
-"""Masked language modelling, as Crammed BERT is pre-trained: a quarter of the tokens is hidden, and guessed.
+"""Masked language modelling, as in the pre-training of Crammed BERT: a quarter of the tokens is hidden and predicted.
 
-Every window hides the same number of tokens, so that losses of pieces and processes weigh alike. May import texts and
-tokens.
+Every window hides the same number of tokens, so that the losses of all pieces and processes have equal weight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
-from leanformer.data import corpora as texts
-from leanformer.data import tokenizers as tokenizing
+from leanformer.data import corpora, tokenizers
+from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream
 from leanformer.tasks.base import Batch, Data, Metric, Task
+from leanformer.tasks.settings import check
+
+TokenBatch = tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]
+"""Inputs and labels."""
 
 EVALUATED = 16_384
-"""Held-out tokens that pass through the model at a time."""
+"""Held-out tokens that pass through the model at once."""
 IGNORED = -100
-"""The label of what is not to be guessed."""
+"""The label of tokens that are not predicted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedToken(Task):
-    """Which texts, in which pieces, and how much of them is hidden."""
+    """Which texts, how they are cut into windows, and how much of a window is hidden."""
 
     dataset: str = "pydoc"
     """pydoc (embedded), tinystories, pile, a text file or a folder."""
@@ -38,24 +42,27 @@ class MaskedToken(Task):
     tokenizer: str = "wordpiece:4096"
     """wordpiece:SIZE (trained on the texts) or a folder with tokenizer.json that has [MASK]."""
     length: int = 128
-    """Tokens that a model sees at once."""
+    """Tokens of a window, which is what a model sees at once."""
     share: float = 0.25
-    """Of the tokens that are to be guessed: 8 in 10 of them become [MASK], one another token, one stays."""
+    """Share of tokens that are predicted: of ten, 8 become [MASK], one becomes another token, one stays."""
     most_tokens: int | None = None
-    """Training tokens to take at most; all by default."""
+    """Largest number of training tokens; all by default."""
 
     def __post_init__(self) -> None:
-        if self.length < 2:
-            raise ValueError(f"length must be at least 2 tokens, got {self.length}")
+        check(self, least={"length": 2, "most_tokens": 1})
         if not 0 < self.share < 1 or round(self.share * self.length) < 1:
             raise ValueError(f"share must lie between 0 and 1 and hide at least one token, got {self.share}")
 
+    def with_data(self, path: str | Path) -> Self:
+        names = corpora.CORPORA[self.dataset].folders if self.dataset in corpora.CORPORA else ()
+        return replace(self, **settings_for(path, names, corpora.holds_texts, corpora.CONTENTS))
+
     def load(self) -> MaskedTokenData:
-        found = texts.find(self.dataset, self.root)
-        made = tokenizing.tokenizer(self.tokenizer, found, self.root)
+        found = corpora.find(self.dataset, self.root)
+        made = tokenizers.tokenizer(self.tokenizer, found, self.root)
         if made.token_to_id("[MASK]") is None or made.token_to_id("[SEP]") is None:
-            raise ValueError(f"the tokenizer {self.tokenizer} has no [MASK] and [SEP]; wordpiece:SIZE has")
-        train, held_out = tokenizing.packed(found, made, self.tokenizer, end="[SEP]", most=self.most_tokens)
+            raise ValueError(f"the tokenizer {self.tokenizer} has no [MASK] and [SEP]; use wordpiece:SIZE")
+        train, held_out = tokenizers.packed(found, made, self.tokenizer, end="[SEP]", most=self.most_tokens)
         for name, part in (("training", train), ("held-out", held_out)):
             if (count := len(part.tokens)) < self.length:
                 raise ValueError(
@@ -65,12 +72,12 @@ class MaskedToken(Task):
 
 
 class MaskedTokenData(Data):
-    """Packed texts in windows, hidden in part."""
+    """Packed texts in windows, of which some tokens are hidden."""
 
     metric = Metric("loss", "nats", higher_is_better=False)
 
     def __init__(
-        self, task: MaskedToken, source: str, made: Any, train: tokenizing.Packed, held_out: tokenizing.Packed
+        self, task: MaskedToken, source: str, made: Any, train: tokenizers.Packed, held_out: tokenizers.Packed
     ) -> None:
         self.task, self.tokenizer, self.train, self.held_out = task, made, train, held_out
         self.length = self.tokens = task.length
@@ -79,19 +86,19 @@ class MaskedTokenData(Data):
         self.vocabulary, self.mask = made.get_vocab_size(), made.token_to_id("[MASK]")
         self.options: Mapping[str, Any] = {"vocab_size": self.vocabulary, "pad_token_id": made.token_to_id("[PAD]")}
 
-    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, share: Share) -> Iterator[TokenBatch]:
         for step in steps:
             rows = order.indices(step)
             hidden = self._hidden(stream(order.seed, step), len(rows))
-            yield self._batch(self.train.tokens, part.of(rows), [part.of(drawn) for drawn in hidden])
+            yield self._batch(self.train.tokens, share.of(rows), [share.of(drawn) for drawn in hidden])
 
     def _hidden(self, draw: np.random.Generator, count: int) -> list[np.ndarray]:
-        """For each window: where to guess, what is done there, and a token to put in its place."""
+        """For each window: the hidden positions, a random number for each, and a random token for each."""
         hidden = round(self.task.share * self.length)
         places = draw.random((count, self.length)).argpartition(hidden, axis=1)[:, :hidden]
         return [places, draw.random(places.shape), draw.integers(0, self.vocabulary, places.shape)]
 
-    def _batch(self, packed: np.ndarray, rows: np.ndarray, hidden: list[np.ndarray]) -> Batch:
+    def _batch(self, packed: np.ndarray, rows: np.ndarray, hidden: list[np.ndarray]) -> TokenBatch:
         places, chance, other = hidden
         ids = packed[rows[:, None] * self.length + np.arange(self.length)].astype(np.int64)
         labels = np.full_like(ids, IGNORED)
@@ -101,15 +108,15 @@ class MaskedTokenData(Data):
         np.put_along_axis(ids, places, shown, axis=1)
         return torch.from_numpy(ids), torch.from_numpy(labels)
 
-    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+    def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         ids, labels = batch
         return model(input_ids=ids, labels=labels).loss
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
-        """Every held-out window, hidden in the same places each time."""
+    def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
+        """Every held-out window, with the same tokens hidden each time."""
         sums = {"loss": 0.0, "correct": 0.0, "count": 0.0}
-        rows, count = np.array(part.strided(self._windows), dtype=np.int64), max(1, EVALUATED // self.length)
+        rows, count = np.array(share.strided(self._windows), dtype=np.int64), max(1, EVALUATED // self.length)
         for start in range(0, len(rows), count):
             ids, labels = (tensor.to(device) for tensor in self._held_out(rows[start : start + count]))
             logits = model(input_ids=ids).logits[labels != IGNORED].float()
@@ -123,15 +130,15 @@ class MaskedTokenData(Data):
     def _windows(self) -> int:
         return len(self.held_out.tokens) // self.length
 
-    def _held_out(self, rows: np.ndarray) -> Batch:
+    def _held_out(self, rows: np.ndarray) -> TokenBatch:
         drawn = [self._hidden(stream(0, int(row)), 1) for row in rows]
         return self._batch(self.held_out.tokens, rows, [np.concatenate(part) for part in zip(*drawn, strict=True)])
 
     def score(self, sums: Mapping[str, float]) -> dict[str, float]:
         return {"loss": sums["loss"] / sums["count"], "accuracy": 100 * sums["correct"] / sums["count"]}
 
-    def probe_batch(self, count: int) -> dict[str, torch.Tensor]:
+    def probe_batch(self, count: int) -> dict[str, Int[Tensor, "batch tokens"]]:
         return {"input_ids": self._held_out(np.arange(min(count, self._windows)))[0]}
 
     def accompany(self, folder: Path) -> None:
-        tokenizing.save_tokenizer(self.tokenizer, folder)
+        tokenizers.save_tokenizer(self.tokenizer, folder)

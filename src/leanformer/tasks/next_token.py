@@ -1,34 +1,39 @@
 """Causal language modelling: the next token of stories, of Python's documentation, or of any texts.
 
-Documents are packed and cut into windows; the score is the loss over the whole held-out part, every token of it
-predicted once. Bits per byte are comparable between tokenizers. May import texts and tokens.
+Documents are packed and cut into windows. The score is the loss over the whole held-out part, of which every token is
+predicted once. Bits per byte are comparable between tokenizers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
-from leanformer.data import corpora as texts
-from leanformer.data import tokenizers as tokenizing
+from leanformer.data import corpora, tokenizers
+from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share
 from leanformer.tasks.base import Batch, Data, Metric, Task
+from leanformer.tasks.settings import check
+
+TokenBatch = tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]
+"""Inputs and targets."""
 
 EVALUATED = 16_384
-"""Held-out tokens that pass through the model at a time."""
+"""Held-out tokens that pass through the model at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NextToken(Task):
-    """Which texts, and in which pieces a model reads them."""
+    """Which texts, and how they are cut into windows of tokens."""
 
     dataset: str = "pydoc"
     """pydoc (embedded), tinystories, pile, a text file or a folder."""
@@ -37,23 +42,25 @@ class NextToken(Task):
     tokenizer: str = "bytes"
     """bytes, gpt2, bpe:SIZE (trained on the texts) or a folder with tokenizer.json."""
     length: int = 128
-    """Tokens that a model sees at once."""
+    """Tokens of a window, which is what a model sees at once."""
     most_tokens: int | None = None
-    """Training tokens to take at most; all by default."""
+    """Largest number of training tokens; all by default."""
 
     def __post_init__(self) -> None:
-        if self.length < 2:
-            raise ValueError(f"length must be at least 2 tokens, got {self.length}")
+        check(self, least={"length": 2})
         if self.most_tokens is not None and self.most_tokens < self.length + 1:
             raise ValueError(f"most_tokens must be more than the length of {self.length}, got {self.most_tokens}")
 
+    def with_data(self, path: str | Path) -> Self:
+        names = corpora.CORPORA[self.dataset].folders if self.dataset in corpora.CORPORA else ()
+        return replace(self, **settings_for(path, names, corpora.holds_texts, corpora.CONTENTS))
+
     def load(self) -> NextTokenData:
-        found = texts.find(self.dataset, self.root)
-        made = tokenizing.tokenizer(self.tokenizer, found, self.root)
-        train, held_out = tokenizing.packed(found, made, self.tokenizer, most=self.most_tokens)
+        found = corpora.find(self.dataset, self.root)
+        made = tokenizers.tokenizer(self.tokenizer, found, self.root)
+        train, held_out = tokenizers.packed(found, made, self.tokenizer, most=self.most_tokens)
         for name, part in (("training", train), ("held-out", held_out)):
-            if len(part.tokens) < self.length + 1:
-                count = len(part.tokens)
+            if (count := len(part.tokens)) < self.length + 1:
                 raise ValueError(
                     f"{found.source}: the {name} part has {count} tokens, too few for one window of {self.length}"
                 )
@@ -66,7 +73,7 @@ class NextTokenData(Data):
     metric = Metric("loss", "nats", higher_is_better=False)
 
     def __init__(
-        self, task: NextToken, source: str, made: Any, train: tokenizing.Packed, held_out: tokenizing.Packed
+        self, task: NextToken, source: str, made: Any, train: tokenizers.Packed, held_out: tokenizers.Packed
     ) -> None:
         self.task, self.tokenizer, self.train, self.held_out = task, made, train, held_out
         self.length = self.tokens = task.length
@@ -74,30 +81,30 @@ class NextTokenData(Data):
         self.source = f"{source}, {task.tokenizer} tokenizer"
         self.options: Mapping[str, Any] = {"vocab_size": made.get_vocab_size()}
 
-    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
+    def batches(self, order: Order, steps: range, share: Share) -> Iterator[TokenBatch]:
         for step in steps:
-            yield self._windows(self.train.tokens, part.of(order.indices(step)) * self.length)
+            yield self._windows(self.train.tokens, share.of(order.indices(step)) * self.length)
 
-    def _windows(self, stream: np.ndarray, starts: np.ndarray) -> Batch:
-        """Inputs and, one further, what they should predict."""
+    def _windows(self, stream: np.ndarray, starts: np.ndarray) -> TokenBatch:
+        """Inputs, and the tokens one position later, which are the targets."""
         places = starts[:, None] + np.arange(self.length + 1)
         ids = torch.from_numpy(stream[places].astype(np.int64))
         return ids[:, :-1], ids[:, 1:]
 
-    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+    def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         inputs, targets = batch
         return F.cross_entropy(model(input_ids=inputs).logits.flatten(0, 1).float(), targets.flatten())
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, part: Share, device: torch.device) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
         sums = {"loss": 0.0, "tokens": 0.0}
         stream = self.held_out.tokens
         whole = (len(stream) - 1) // self.length
-        rows = np.array(part.strided(whole), dtype=np.int64)
+        rows = np.array(share.strided(whole), dtype=np.int64)
         count = max(1, EVALUATED // self.length)
         pieces = [self._windows(stream, rows[at : at + count] * self.length) for at in range(0, len(rows), count)]
         rest = stream[whole * self.length :]
-        if part.index == 0 and len(rest) > 1:  # the last, shorter window
+        if share.index == 0 and len(rest) > 1:  # the last, shorter window
             ids = torch.from_numpy(rest.astype(np.int64))[None]
             pieces.append((ids[:, :-1], ids[:, 1:]))
         for inputs, targets in pieces:
@@ -111,9 +118,9 @@ class NextTokenData(Data):
         bits = sums["loss"] / math.log(2) / self.held_out.size_bytes
         return {"loss": nats, "perplexity": math.exp(min(nats, 700)), "bits_per_byte": bits}
 
-    def probe_batch(self, count: int) -> dict[str, torch.Tensor]:
+    def probe_batch(self, count: int) -> dict[str, Int[Tensor, "batch tokens"]]:
         whole = (len(self.held_out.tokens) - 1) // self.length
         return {"input_ids": self._windows(self.held_out.tokens, np.arange(min(count, whole)) * self.length)[0]}
 
     def accompany(self, folder: Path) -> None:
-        tokenizing.save_tokenizer(self.tokenizer, folder)
+        tokenizers.save_tokenizer(self.tokenizer, folder)

@@ -1,16 +1,21 @@
-"""Images as sequences of grey pixels, as the Long-Range Arena reads CIFAR-10."""
+"""Classes of images that are read as sequences of grey pixels, as the Long-Range Arena reads CIFAR-10."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
 
-from leanformer.data import image_sets as pictures
+from leanformer.data import image_sets
+from leanformer.data.locations import settings_for
+from leanformer.data.sequences import PixelSequences
 from leanformer.tasks.base import Task
 from leanformer.tasks.image_classes import ImageClasses
-from leanformer.tasks.sequence_classes import PixelSequences, SequenceData
+from leanformer.tasks.sequence_classes import SequenceData
+from leanformer.tasks.settings import check
 
 GREY = (0.299, 0.587, 0.114)
 """Weights of red, green and blue (ITU-R 601)."""
@@ -18,14 +23,21 @@ GREY = (0.299, 0.587, 0.114)
 
 @dataclass(frozen=True, kw_only=True)
 class PixelClasses(Task):
-    """Which images; a tenth of the training images, as a fixed shuffle has them, is for validation."""
+    """Which images. A tenth of the training images, chosen by a fixed shuffle, is for validation."""
 
     dataset: str = "digits"
     """digits, mnist, fashion-mnist, cifar10, cifar100, a folder, or a data set on the hub."""
     root: str | None = None
     """Folder with local data sets; LEANFORMER_DATA by default."""
     img_size: int | None = None
-    """Side that images are brought to; as they are by default."""
+    """Side to which images are resized; by default they keep their size."""
+
+    def __post_init__(self) -> None:
+        check(self, least={"img_size": 1})
+
+    def with_data(self, path: str | Path) -> Self:
+        names = image_sets.spellings(self.dataset)
+        return replace(self, **settings_for(path, names, image_sets.holds_images, image_sets.CONTENTS))
 
     def load(self) -> SequenceData:
         found = ImageClasses(dataset=self.dataset, root=self.root, img_size=self.img_size).load().found
@@ -37,8 +49,8 @@ class PixelClasses(Task):
         return SequenceData(found.source, parts, test.pixels.shape[1], {"num_labels": found.classes})
 
 
-def _grey(split: pictures.LabelledImages) -> PixelSequences:
-    images = torch.as_tensor(split.pictures)
+def _grey(split: image_sets.LabelledImages) -> PixelSequences:
+    images = torch.as_tensor(split.images)
     if images.shape[1] == 3:
         weights = torch.tensor(GREY)[:, None, None]
         images = torch.cat([(chunk * weights).sum(1, keepdim=True).round().byte() for chunk in images.split(1000)])

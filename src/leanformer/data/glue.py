@@ -1,0 +1,83 @@
+"""GLUE: eight tasks on sentences, each with its columns, its metric and its validation splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leanformer.data import hub
+from leanformer.data.corpora import Corpus
+from leanformer.data.labelled_texts import read_parquet
+from leanformer.data.locations import in_root, needed, shown
+
+FOLDER = "glue"
+"""In the data folder; it holds one folder per task."""
+HUB = "nyu-mll/glue"
+
+Rows = Mapping[str, Sequence[Any]]
+"""A split's columns: the sentences and the label."""
+
+
+@dataclass(frozen=True)
+class GlueTask:
+    """A task of GLUE."""
+
+    columns: tuple[str, ...]
+    """The sentences of an example."""
+    classes: int
+    """1 where a number is predicted."""
+    metric: str
+    held_out: tuple[str, ...] = ("validation",)
+    """Splits that are evaluated. The metric of the first is the score."""
+
+
+GLUE_TASKS = {
+    "mnli": GlueTask(("premise", "hypothesis"), 3, "accuracy", ("validation_matched", "validation_mismatched")),
+    "sst2": GlueTask(("sentence",), 2, "accuracy"),
+    "stsb": GlueTask(("sentence1", "sentence2"), 1, "pearson"),
+    "rte": GlueTask(("sentence1", "sentence2"), 2, "accuracy"),
+    "qnli": GlueTask(("question", "sentence"), 2, "accuracy"),
+    "qqp": GlueTask(("question1", "question2"), 2, "f1"),
+    "mrpc": GlueTask(("sentence1", "sentence2"), 2, "f1"),
+    "cola": GlueTask(("sentence",), 2, "mcc"),
+}
+"""In the order of the paper's Table 1."""
+
+
+def find(name: str, root: str | None = None) -> tuple[dict[str, Rows], str]:
+    """The rows of every split, and their source. Raises `hub.NotAvailable` if they are not available here."""
+    task, folder = GLUE_TASKS[name], in_root((FOLDER,), root)
+    splits = ("train", *task.held_out)
+    if folder is not None:
+        return {split: _from_folder(folder / name, split, task) for split in splits}, shown(folder / name)
+    return {split: _from_hub(name, split, task, root) for split in splits}, f"glue/{name} from the hub"
+
+
+def _from_folder(folder: Path, split: str, task: GlueTask) -> Rows:
+    files = sorted(folder.glob(f"{split}-*.parquet")) or sorted(folder.glob(f"{split}.parquet"))
+    if not files:
+        raise hub.NotAvailable(f"{shown(folder)} holds no {split} file (parquet)")
+    rows: dict[str, list[Any]] = {column: [] for column in (*task.columns, "label")}
+    for file in files:
+        for column, values in read_parquet(file, tuple(rows)).items():
+            rows[column] += values
+    return rows
+
+
+def _from_hub(name: str, split: str, task: GlueTask, root: str | None) -> Rows:
+    wanted = f"{needed(f'{FOLDER}/{name}', root)} with parquet files"
+    loaded = hub.load_dataset(HUB, name, what=f"GLUE's {name}", needed=wanted, split=split)
+    return {column: list(loaded[column]) for column in (*task.columns, "label")}
+
+
+def corpus_of(rows: Rows, source: str) -> Corpus:
+    """A split's sentences as texts, for training a tokenizer."""
+
+    def sentences() -> Iterator[str]:
+        for column, values in rows.items():
+            if column != "label":
+                yield from values
+
+    return Corpus(sentences, lambda: iter(()), source, f"{source} {len(rows['label'])}")

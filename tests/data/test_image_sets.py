@@ -1,0 +1,57 @@
+"""Image sets: the order of sources, and messages for sets that are not here."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from leanformer.data import image_sets
+from leanformer.data.hub import NotAvailable
+
+
+def draw(path: Path, value: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (8, 8), (value, value // 2, 0)).save(path)
+
+
+def test_the_debian_package_comes_after_local_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LEANFORMER_DATA", raising=False)
+    monkeypatch.setattr(image_sets, "DEBIAN", tmp_path)
+    seen: list[str] = []
+    monkeypatch.setattr(image_sets, "_from_idx", lambda folder, source: seen.append(source))
+    (tmp_path / "fashion-mnist").mkdir()
+    image_sets.find("fashion-mnist")
+    assert seen == ["Debian's package dataset-fashion-mnist"]
+    root = tmp_path / "root" / "fashion_mnist" / "train" / "shoe"
+    draw(root / "1.png", 1), draw(root / "2.png", 2), draw(root / "3.png", 2)
+    with pytest.raises(ValueError, match="the held-out split is empty"):
+        image_sets.find("fashion-mnist", str(tmp_path / "root"))
+
+
+def test_a_set_that_is_not_here_says_what_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_sets, "DEBIAN", tmp_path)
+    monkeypatch.setattr("leanformer.data.hub._unreachable", lambda: "")
+    monkeypatch.setattr("datasets.load_dataset", lambda name: (_ for _ in ()).throw(ConnectionError("no network")))
+    with pytest.raises(NotAvailable) as raised:
+        image_sets.find("fashion-mnist", str(tmp_path))
+    assert str(raised.value) == (
+        "fashion-mnist is not on this machine, and zalando-datasets/fashion_mnist could not be downloaded from the "
+        f"hub: no network. Needed is the folder fashion-mnist in {tmp_path}, Debian's package dataset-fashion-mnist, "
+        "or a network"
+    )
+
+
+def test_progress_bars_are_as_before(tmp_path: Path) -> None:
+    import datasets
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"img": [{"bytes": b"x", "path": None}], "label": [0]}), tmp_path / "train.parquet")
+    pq.write_table(pa.table({"img": [{"bytes": b"x", "path": None}], "label": [0]}), tmp_path / "test.parquet")
+    assert not datasets.are_progress_bars_disabled()
+    image_sets.find(str(tmp_path))
+    assert not datasets.are_progress_bars_disabled()
+    (tmp_path / "train.parquet").write_bytes(b"PAR1 damaged")
+    with pytest.raises(ValueError, match=r"the parquet files in .* cannot be read"):
+        image_sets.find(str(tmp_path))
+    assert not datasets.are_progress_bars_disabled()
