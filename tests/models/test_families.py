@@ -1,16 +1,20 @@
 """Every family: any design in both regimes builds, runs, trains and is read back; initial weights are upstream's."""
 
 import copy
+import functools
 
 import pytest
 import timm
 import torch
+import transformers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
 from leanformer.architecture import Architecture
 from leanformer.models import registry as families
+from leanformer.models.huggingface import decoder
+from leanformer.models.huggingface.base import without_packing
 from support.architectures import SMALL, TIMM
 
 
@@ -353,3 +357,58 @@ def test_story_gpt_generates_with_a_cache() -> None:
     without = model.generate(prompt, max_new_tokens=12, do_sample=False, use_cache=False)
     assert with_cache.shape == (2, 17)
     assert torch.equal(with_cache, without)
+
+
+def test_story_gpt_generates_the_same_tokens_in_a_batch_padded_on_the_left() -> None:
+    torch.manual_seed(0)
+    model = families.build(SMALL["story-gpt"].with_options(eos_token_id=None, pad_token_id=0)).eval()
+    prompt, longer = torch.randint(1, 101, (1, 4)), torch.randint(1, 101, (1, 9))
+    batch = torch.cat([nn.functional.pad(prompt, (5, 0)), longer])
+    for cache in (True, False):
+        settings = dict(max_new_tokens=12, do_sample=False, use_cache=cache)
+        together = model.generate(batch, attention_mask=(batch != 0).long(), **settings)
+        assert torch.equal(together[:1, 5:], model.generate(prompt, **settings))
+        assert torch.equal(together[1:], model.generate(longer, **settings))
+
+
+def test_attention_functions_are_left_as_they_were() -> None:
+    """Also one that somebody else has replaced, and one that is registered meanwhile."""
+    interface = transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS
+    before, own = dict(interface), interface["sdpa"]
+    interface["sdpa"] = replaced = functools.partial(own)
+    try:
+        with families.attention_interface(lambda module, heads: None):
+            assert interface["sdpa"] is not replaced
+            type(interface).register("of-this-test", own)
+        assert interface["sdpa"] is replaced
+        assert interface["of-this-test"] is own
+        assert "eager" not in interface
+    finally:
+        del interface["sdpa"], type(interface)._global_mapping["of-this-test"]
+    assert dict(interface) == before
+
+
+def test_only_meta_tensors_skip_the_search_for_packed_sequences() -> None:
+    search = transformers.masking_utils.find_packed_sequence_indices
+    positions = torch.tensor([[0, 1, 2, 0, 1]])
+    with without_packing():
+        assert transformers.masking_utils.find_packed_sequence_indices(positions.to("meta")) is None
+        assert transformers.masking_utils.find_packed_sequence_indices(positions).tolist() == [[0, 0, 0, 1, 1]]
+    assert transformers.masking_utils.find_packed_sequence_indices is search
+
+
+def test_a_decoder_is_known_without_building_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder.Decoder, "build", lambda *_, **__: pytest.fail("a model was built"))
+    family = families.family("decoder")
+    assert family.known("cohere2")
+    assert not family.known("t5")
+    assert not family.known("gemma4_text"), "its head_dim differs by layer"
+
+
+def test_bugs_in_the_check_of_a_decoder_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(decoder.Decoder, "build", broken)
+    with pytest.raises(ZeroDivisionError):
+        decoder.why_not_plain.__wrapped__("cohere2")

@@ -1,4 +1,4 @@
-"""Writing: the cache changes nothing, positions may run out, and mistakes are told."""
+"""Generation: the cache changes nothing, positions may run out, and mistakes are reported."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def test_the_cache_changes_nothing(folder: Path) -> None:
         ids = [*ids, token]
 
 
-def test_it_writes_on_when_positions_run_out_and_repeats_with_its_seed(folder: Path) -> None:
+def test_generation_continues_when_positions_run_out_and_repeats_with_its_seed(folder: Path) -> None:
     first = list(generate(folder, "a long beginning, longer than the model sees", tokens=40, seed=1))
     assert first == list(generate(folder, "a long beginning, longer than the model sees", tokens=40, seed=1))
     assert "".join(first) != "".join(
@@ -68,8 +68,8 @@ def test_only_the_likeliest_are_drawn_from(folder: Path) -> None:
         ({"top_k": 0}, "top_k must be at least 1, got 0"),
     ],
 )
-def test_mistakes_are_told(folder: Path, tmp_path: Path, settings: dict[str, int], message: str) -> None:
+def test_mistakes_are_reported(folder: Path, tmp_path: Path, settings: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         next(generate(folder, "a", **settings))
-    with pytest.raises(ValueError, match=r"holds no tokenizer\.json: only a run on texts can write"):
+    with pytest.raises(ValueError, match=r"holds no tokenizer\.json: only models trained on text can generate"):
         next(generate(tmp_path, "a"))

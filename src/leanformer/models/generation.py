@@ -1,7 +1,7 @@
-"""Let a trained language model write, so that a person can read what it learned. May import weights.
+"""Generate text with a trained language model, so that a person can read what it learned.
 
-Keys and values of past tokens are kept; when the model's positions run out, it goes on from the second half of what it
-can see.
+Keys and values of past tokens are cached. When the model's positions run out, generation continues from the second half
+of the tokens in its window.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ def generate(
     top_k: int | None = 50,
     seed: int = 0,
 ) -> Iterator[str]:
-    """Pieces of text as they are written, after the prompt; ends at the mark of an end.
+    """Pieces of text as they are generated, after the prompt; stops at the end-of-text token.
 
     Args:
         folder: a training run, or a saved causal model with tokenizer.json beside it.
         prompt: how the text begins.
-        tokens: how many to write at most.
-        temperature: 0 takes the likeliest token each time; 1 draws as the model says.
-        top_k: only so many likeliest tokens are drawn from; None for all.
-        seed: of the draws.
+        tokens: the most tokens to generate.
+        temperature: 0 takes the likeliest token each time; 1 samples from the model's own distribution.
+        top_k: samples from this many likeliest tokens only; None for all.
+        seed: of the sampling.
     """
     from tokenizers import Tokenizer
 
@@ -44,7 +44,7 @@ def generate(
         raise ValueError(f"top_k must be at least 1, got {top_k}")
     place = saved_in(Path(folder))
     if not (place / "tokenizer.json").is_file():
-        raise ValueError(f"{place} holds no tokenizer.json: only a run on texts can write")
+        raise ValueError(f"{place} holds no tokenizer.json: only models trained on text can generate")
     tokenizer = Tokenizer.from_file(str(place / "tokenizer.json"))
     model = from_pretrained(place)
     if not hasattr(model, "generate"):
@@ -59,7 +59,7 @@ def generate(
             break
         written.append(token)
         text = tokenizer.decode(written)
-        if not text.endswith("\N{REPLACEMENT CHARACTER}"):  # half of a letter waits for its other half
+        if not text.endswith("\N{REPLACEMENT CHARACTER}"):  # half a character waits for its other half
             yield text[len(shown) :]
             shown = text
 
@@ -68,7 +68,7 @@ def generate(
 def sampled(
     model: nn.Module, ids: list[int], tokens: int, temperature: float, top_k: int | None, seed: int
 ) -> Iterator[int]:
-    """Token after token."""
+    """Generated tokens, one after another."""
     longest = int(cast(Any, model).config.max_position_embeddings)
     draw = torch.Generator().manual_seed(seed)
     seen, cache = list(ids)[-longest:], None
@@ -78,7 +78,7 @@ def sampled(
         token = _chosen(output.logits[0, -1].float(), temperature, top_k, draw)
         yield token
         seen, fresh, cache = [*seen, token], [token], output.past_key_values
-        if len(seen) > longest:  # out of positions: read the latest half again
+        if len(seen) > longest:  # out of positions: start again from the latest half
             seen = seen[-(longest // 2) :]
             fresh, cache = seen, None
 

@@ -1,4 +1,4 @@
-"""What "Leaner Transformers: More Heads, Less Depth" prints, as data, with the reading that explains each count.
+"""What "Leaner Transformers: More Heads, Less Depth" prints, as data, and how each printed count is read.
 
 Figures are written as the paper prints them, so that their digits say how exact they are. Nothing here is a count of
 ours: those come from built models, in `leanformer.paper.scorecard`. Importing this module imports no PyTorch.
@@ -24,7 +24,7 @@ class PrintedCount:
     unit: Literal["M", "k"]
 
     def agrees(self, params: int) -> bool:
-        """Whether a count rounds, or is cut off, to the printed digits."""
+        """Whether a count, rounded or cut off, gives the printed digits."""
         printed = Decimal(self.digits)
         scaled = Decimal(params) / {"M": 10**6, "k": 10**3}[self.unit]
         return any(scaled.quantize(printed, rounding) == printed for rounding in (ROUND_HALF_UP, ROUND_DOWN))
@@ -35,13 +35,13 @@ class PrintedCount:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Where a printed configuration must be read differently for its printed count to come out."""
+    """Sizes other than the printed ones, with which the printed count comes out."""
 
     depth: Numbers | None = None
     heads: Numbers | None = None
     mlp_dim: Numbers | None = None
     count_only: bool = False
-    """The printed count is another model's; the one that was trained is as printed."""
+    """The printed count belongs to another model; the model that was trained is as printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,15 +58,15 @@ class Row:
     mlp_dim: Numbers | None = None
     """Printed MLP dimension; None where the paper prints none."""
     keep: Keep = "head_dim"
-    """The regime that the paper leaves unsaid."""
+    """The regime, which the paper does not state."""
     reading: Reading | None = None
-    """The departures from the printed shape that explain the printed count; None where it stands as printed."""
+    """How the shape must differ from print to explain the printed count; None where it holds as printed."""
     params: PrintedCount | None = None
     results: Mapping[str, float] = field(default_factory=dict, hash=False)
     """Other printed figures: top-1 and top-5 in percent, memory in GB, GLUE, validation loss, accuracy in percent."""
     note: str = ""
     lean_name: str | None = None
-    """The name under which `leanformer.create`, and timm for images, know the model."""
+    """The name under which `leanformer.create` knows the model; for images, timm too."""
 
     @property
     def vision(self) -> bool:

@@ -1,5 +1,6 @@
-"""Hugging Face's BERT with heads of any number and size, layer by layer. Upstream's forward reads its sizes from
-attributes.
+"""Hugging Face's BERT with heads of any number and size, layer by layer.
+
+Upstream's forward reads its sizes from attributes, so it is not rewritten.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class LeanBertConfig(BertConfig):
     model_type = "lean_bert"
 
     architecture: dict[str, Any] | None = None
-    """Plain form of an `Architecture`; by default BERT's own shape, as the other fields say it."""
+    """Plain form of an `Architecture`; by default BERT's own shape, from the other fields."""
 
     def __post_init__(self, **kwargs: Any) -> None:
         mine = cast(Any, self)

@@ -1,5 +1,6 @@
-"""Hugging Face's GPT-2 with heads of any number and size, layer by layer. Upstream's forward reads its sizes from
-attributes.
+"""Hugging Face's GPT-2 with heads of any number and size, layer by layer.
+
+Upstream's forward reads its sizes from attributes, so it is not rewritten.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class LeanGPT2Config(GPT2Config):
     model_type = "lean_gpt2"
 
     architecture: dict[str, Any] | None = None
-    """Plain form of an `Architecture`; by default GPT-2's own shape, as the other fields say it."""
+    """Plain form of an `Architecture`; by default GPT-2's own shape, from the other fields."""
 
     def __post_init__(self, **kwargs: Any) -> None:
         mine = cast(Any, self)

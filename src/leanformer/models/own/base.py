@@ -40,7 +40,7 @@ class ArchitectureConfig(PreTrainedConfig):
 
 
 class OwnFamily(HuggingFaceFamily):
-    """A family whose modules are ours: `blocks` of `attn` and `mlp`."""
+    """A family whose models are our own: `blocks` of `attn` and `mlp`."""
 
     reserved = {
         "architecture": "depth, heads",

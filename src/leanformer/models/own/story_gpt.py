@@ -93,8 +93,10 @@ class StoryGPTForCausalLM(PreTrainedModel, GenerationMixin):
         labels: Int[Tensor, "batch tokens"] | None = None,
         past_key_values: Any = None,
         use_cache: bool | None = None,
+        position_ids: Int[Tensor, "#batch tokens"] | None = None,
         **_: Any,
     ) -> CausalLMOutputWithPast:
+        """`position_ids` count from 0 by default; in batches padded on the left, each sequence has its own."""
         if use_cache is None:
             use_cache = self.config.use_cache and not self.training
         if use_cache and past_key_values is None:
@@ -102,8 +104,9 @@ class StoryGPTForCausalLM(PreTrainedModel, GenerationMixin):
         seen = past_key_values.get_seq_length() if past_key_values is not None else 0
         tokens = input_ids.shape[1]
         check_tokens(self.config, seen + tokens)
-        positions = torch.arange(seen, seen + tokens, device=input_ids.device)
-        x = self.token_embedding(input_ids) + self.position_embedding(positions)
+        if position_ids is None:
+            position_ids = torch.arange(seen, seen + tokens, device=input_ids.device)[None]
+        x = self.token_embedding(input_ids) + self.position_embedding(position_ids)
         mask = create_causal_mask(self.config, x, attention_mask, past_key_values)
         for block in self.blocks:
             x = block(x, mask, past_key_values)

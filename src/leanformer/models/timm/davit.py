@@ -1,5 +1,6 @@
-"""DaViT: timm's `DaVit`. Each layer is a pair: attention over windows, then attention over channels, each with its own
-MLP.
+"""DaViT: timm's `DaVit`.
+
+Each layer is a pair: attention over windows, then attention over channels, each with its own MLP.
 """
 
 from typing import Any, cast

@@ -1,6 +1,6 @@
 """ViT and DeiT: timm's `VisionTransformer`.
 
-timm's attention already reads its sizes from its own attributes, so no forward is rewritten here.
+timm's attention reads its sizes from its own attributes, so no forward is rewritten here.
 """
 
 from typing import Any, cast
@@ -33,7 +33,9 @@ class ViT(TimmFamily):
     def parts(self, model: nn.Module) -> list[AttentionPart]:
         vit = cast(VisionTransformer, model)
         if vit.attn_pool is not None:
-            raise ValueError("name: this ViT pools by attention; only those that pool by token or mean can be resized")
+            raise ValueError(
+                "name: this ViT pools by attention; only those that pool by token or by mean can be resized"
+            )
         found = []
         for layer, block in enumerate(vit.blocks):
             self._check_block(block)
