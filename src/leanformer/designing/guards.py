@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import log
 from typing import Literal
 
 from leanformer.architecture import Regime, Stage
@@ -33,7 +34,7 @@ def guards(original: Stage, stage: Stage, tokens: int, regime: Regime) -> list[G
     found: list[Guard] = []
     found += _rank(original, stage, tokens, regime)
     found += _cliff(stage, tokens)
-    found += _no_predicted_gain(original, stage, regime)
+    found += _no_predicted_gain(original, stage, tokens, regime)
     found += _hardware(stage)
     return found
 
@@ -66,11 +67,20 @@ def _cliff(stage: Stage, tokens: int) -> Iterator[Guard]:
     yield Guard("cliff", "warn", figure, f"{below}{more} or more heads of {stage.head_dim} are clear of it")
 
 
-def _no_predicted_gain(original: Stage, stage: Stage, regime: Regime) -> Iterator[Guard]:
+GAIN = 1.05
+"""Theory predicts a gain if a Gaussian block's κ falls by more than this factor."""
+
+
+def _no_predicted_gain(original: Stage, stage: Stage, tokens: int, regime: Regime) -> Iterator[Guard]:
     before, after = original.inner_width, stage.inner_width
-    if regime != "split" or stage.heads <= original.heads or after > before:
+    if regime != "split" or stage.heads <= original.heads:
         return
-    change = f"leaves h·d at {after}" if after == before else f"lowers h·d from {before} to {after}"
+    if gaussian.expected_log_kappa(tokens, before) - gaussian.expected_log_kappa(tokens, after) > log(GAIN):
+        return
+    if after < before:
+        change = f"lowers h·d from {before} to {after}"
+    else:
+        change = f"leaves h·d at {after}" + ("" if after == before else f" (was {before})")
     figure = f"split {change}, on which alone Theorem 3.2 depends"
     yield Guard("no predicted gain", "warn", figure, "keep head_dim if conditioning is the aim")
 
