@@ -1,13 +1,19 @@
 """A step traced on the meta device against the same step with real tensors on the CPU."""
 
+import threading
+
 import pytest
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from leanformer.costs import tracing
 from leanformer.costs.tracing import CudaAutocast, trace
 from leanformer.models import registry as families
+from support.amount import in_turn
 from support.architectures import SMALL
+
+KERNELS = [(attention, checkpointing) for checkpointing in (False, True) for attention in ("fused", "explicit")]
 
 
 def without_dropout(model: nn.Module) -> nn.Module:
@@ -22,10 +28,9 @@ def without_dropout(model: nn.Module) -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("attention", ["fused", "explicit"])
-@pytest.mark.parametrize("key", SMALL)
-def test_meta_equals_a_real_step(key: str, attention: str, checkpointing: bool) -> None:
+@pytest.mark.parametrize(("key", "kernel"), in_turn(list(SMALL), KERNELS))
+def test_meta_equals_a_real_step(key: str, kernel: tuple[str, bool]) -> None:
+    attention, checkpointing = kernel
     architecture = SMALL[key].resized(heads=[2 * stage.heads for stage in SMALL[key].stages])
     family, inputs = families.family(architecture.family), families.example_inputs(architecture, batch=4)
     traces = []
@@ -70,7 +75,7 @@ def test_the_peak_is_the_allocators_but_for_scratch_space(key: str) -> None:
 
 
 def test_attention_products_are_counted() -> None:
-    """A ViT's multiplications by hand: patch embedding, projections, both attention products, MLP, head."""
+    """A ViT's MACs by hand: patch embedding, projections, both attention products, MLP, head."""
     architecture = SMALL["vit"]
     stage, tokens, batch = architecture.stages[0], 17, 4
     model = families.build(architecture, device="meta").train()
@@ -139,3 +144,50 @@ def test_fused_attention_is_given_back() -> None:
     with pytest.raises(TypeError):
         trace(model, {"nonsense": torch.ones(1)})
     assert nn.functional.scaled_dot_product_attention is before
+
+
+def test_traces_inside_and_beside_each_other_give_it_back() -> None:
+    """Nested, and by two threads that leave in the order in which they came."""
+    before, model = nn.functional.scaled_dot_product_attention, families.build(SMALL["vit"], device="meta")
+    with tracing._kernels(model, "float32"):
+        inside = nn.functional.scaled_dot_product_attention
+        with tracing._kernels(model, "bfloat16"):
+            assert nn.functional.scaled_dot_product_attention is inside is not before
+        assert nn.functional.scaled_dot_product_attention is inside
+    assert nn.functional.scaled_dot_product_attention is before
+
+    entered, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with tracing._kernels(model, "float32"):
+            entered.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    with tracing._kernels(model, "float32"):
+        thread.start()
+        assert entered.wait(10)
+    assert nn.functional.scaled_dot_product_attention is inside, "the other is still tracing"
+    leave.set()
+    thread.join(10)
+    assert nn.functional.scaled_dot_product_attention is before
+    assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_what_others_put_in_its_place_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    before = nn.functional.scaled_dot_product_attention
+
+    def other(*args, **kwargs) -> torch.Tensor:
+        calls.append(args)
+        return before(*args, **kwargs)
+
+    model = families.build(SMALL["vit"], device="meta")
+    with tracing._kernels(model, "float32"):
+        kept = nn.functional.scaled_dot_product_attention
+        monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", other)
+    assert nn.functional.scaled_dot_product_attention is other
+    x = torch.randn(1, 1, 4, 4)
+    torch.testing.assert_close(kept(x, x, x), before(x, x, x))  # a reference kept from inside does what it did outside
+    monkeypatch.undo()
+    nn.functional.scaled_dot_product_attention = before

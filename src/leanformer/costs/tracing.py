@@ -21,7 +21,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count, shape_wrapper
 
 Precision = Literal["float32", "bfloat16"]
 """`bfloat16` is mixed precision by CUDA's autocast: float32 weights, bfloat16 products."""
@@ -62,42 +62,18 @@ def trace(
         parts: modules to which saved bytes and MACs are also booked, by name.
         backward: whether to run backward, for the peak and the MACs of the whole step.
     """
-    result = Trace()
-    _trace_memory(result, model, inputs, precision, parts or {}, backward)
-    _trace_macs(result, model, inputs, parts or {}, backward)
-    return result
-
-
-def _trace_memory(
-    result: Trace,
-    model: nn.Module,
-    inputs: Mapping[str, torch.Tensor],
-    precision: Precision,
-    parts: Mapping[str, nn.Module],
-    backward: bool,
-) -> None:
-    with _kernels(model, precision), _Owner(parts, lambda: 0) as owner, Alive(lambda: owner.current) as alive:
+    result, parts = Trace(), parts or {}
+    with _kernels(model, precision), _Owner(parts) as owner, Alive(lambda: owner.current) as alive:
         loss = _scalar(model(**inputs))
         result.saved_bytes, result.saved_by_part = alive.now, alive.by_owner()
+        result.forward_macs = alive.flops // 2
+        result.forward_macs_by_part = {name: alive.flops_by_owner.get(name, 0) // 2 for name in parts}
         if backward:
             loss.backward()
         del loss
-    result.peak_bytes = alive.peak
+    result.peak_bytes, result.step_macs = alive.peak, alive.flops // 2
     model.zero_grad(set_to_none=True)
-
-
-def _trace_macs(
-    result: Trace, model: nn.Module, inputs: Mapping[str, torch.Tensor], parts: Mapping[str, nn.Module], backward: bool
-) -> None:
-    """Apart from memory: PyTorch's counter keeps tensors alive that checkpointing would free."""
-    counter = FlopCounterMode(display=False, custom_mapping=FUSED_FLOPS)  # type: ignore[arg-type]
-    with _kernels(model, "float32"), counter, _Owner(parts, counter.get_total_flops) as owner:
-        loss = _scalar(model(**inputs))
-        result.forward_macs, result.forward_macs_by_part = counter.get_total_flops() // 2, dict(owner.macs)
-        if backward:
-            loss.backward()
-    result.step_macs = counter.get_total_flops() // 2
-    model.zero_grad(set_to_none=True)
+    return result
 
 
 def _scalar(output: Any) -> torch.Tensor:
@@ -113,11 +89,15 @@ def id_of(tensor: torch.Tensor) -> int:
 
 
 class Alive(TorchDispatchMode):
-    """Follow every storage that an operator makes until it is freed."""
+    """Follow every storage that an operator makes until it is freed, and count the operators' FLOPs.
+
+    PyTorch's own counter would keep tensors alive that checkpointing frees, so its formulas are used without it.
+    """
 
     def __init__(self, owner: Callable[[], str | None] = lambda: None) -> None:
         super().__init__()
-        self.now = self.peak = 0
+        self.now = self.peak = self.flops = 0
+        self.flops_by_owner: dict[str, int] = {}
         self._owner = owner
         self._seen: dict[int, tuple[int, str | None]] = {}
 
@@ -132,6 +112,8 @@ class Alive(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         before = {id_of(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
         out = func(*args, **(kwargs or {}))
+        if (count := FLOPS.get(func._overloadpacket)) is not None:
+            self._book(count(*args, **(kwargs or {}), out_val=out))
         for leaf in tree_leaves(out):
             if isinstance(leaf, torch.Tensor) and (key := id_of(leaf)) not in before and key not in self._seen:
                 storage = leaf.untyped_storage()
@@ -141,38 +123,35 @@ class Alive(TorchDispatchMode):
         self.peak = max(self.peak, self.now)
         return out
 
+    def _book(self, flops: int) -> None:
+        self.flops += flops
+        if (owner := self._owner()) is not None:
+            self.flops_by_owner[owner] = self.flops_by_owner.get(owner, 0) + flops
+
     def _freed(self, key: int) -> None:
         self.now -= self._seen.pop(key)[0]
 
 
 class _Owner(contextlib.AbstractContextManager["_Owner"]):
-    """Which of the named parts is running, and the MACs of each, without those of parts inside it."""
+    """Which of the named parts is running: the innermost one."""
 
-    def __init__(self, parts: Mapping[str, nn.Module], flops: Callable[[], int]) -> None:
-        self._parts, self._flops = parts, flops
-        self._running: list[tuple[str, int]] = []
+    def __init__(self, parts: Mapping[str, nn.Module]) -> None:
+        self._parts = parts
+        self._running: list[str] = []
         self._handles: list[Any] = []
-        self.macs: dict[str, int] = dict.fromkeys(parts, 0)
 
     @property
     def current(self) -> str | None:
-        return self._running[-1][0] if self._running else None
+        return self._running[-1] if self._running else None
 
     def __enter__(self) -> _Owner:
         for name, module in self._parts.items():
-            self._handles.append(module.register_forward_pre_hook(lambda *_, name=name: self._enter(name)))
+            self._handles.append(module.register_forward_pre_hook(lambda *_, name=name: self._running.append(name)))
             self._handles.append(module.register_forward_hook(lambda *_: self._leave()))
         return self
 
-    def _enter(self, name: str) -> None:
-        self._running.append((name, self._flops()))
-
     def _leave(self) -> None:
-        name, start = self._running.pop()
-        macs = (self._flops() - start) // 2
-        self.macs[name] += macs
-        if self._running:
-            self.macs[self._running[-1][0]] -= macs
+        self._running.pop()
 
     def __exit__(self, *_: object) -> None:
         for handle in self._handles:
@@ -265,10 +244,12 @@ def _as_many_heads(query: Any, other: Any) -> tuple[int, ...]:
     return (*query[:2], *other[2:])
 
 
-FUSED_FLOPS: dict[Any, Callable[..., int]] = {
-    aten._scaled_dot_product_flash_attention_for_cpu: _fused_flops,
-    aten._scaled_dot_product_flash_attention_for_cpu_backward: _fused_backward_flops,
+FLOPS: dict[Any, Callable[..., int]] = {
+    **flop_registry,
+    aten._scaled_dot_product_flash_attention_for_cpu: shape_wrapper(_fused_flops),
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: shape_wrapper(_fused_backward_flops),
 }
+"""FLOPs by operator: PyTorch's formulas, and those of the fused kernel."""
 
 
 # CUDA's autocast
