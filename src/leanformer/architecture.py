@@ -283,7 +283,7 @@ class Architecture:
 
 
 def _listed(value: Numbers | None) -> list[int] | None:
-    """The numbers of a list, tuple or array; None for a single number, or for what is no number at all."""
+    """The numbers of a list, tuple or array; None for a single number, or for anything that is not a list."""
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else None
 
 

@@ -48,7 +48,7 @@ class _Lean:
 
     def __init__(self, config: LeanBertConfig, *args: Any, **kwargs: Any) -> None:
         with one_head(config):
-            super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
+            cast(Any, super()).__init__(config, *args, **kwargs)
         layers = Architecture.from_dict(cast(Any, config.architecture)).layers
         for layer, stage in zip(cast(Any, self).base_model.encoder.layer, layers, strict=True):
             attention = layer.attention.self

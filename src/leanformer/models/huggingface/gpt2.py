@@ -48,7 +48,7 @@ class _Lean:
 
     def __init__(self, config: LeanGPT2Config) -> None:
         with one_head(config):
-            super().__init__(config)  # type: ignore[call-arg]
+            cast(Any, super()).__init__(config)
         layers = Architecture.from_dict(cast(Any, config.architecture)).layers
         for block, stage in zip(cast(Any, self).base_model.h, layers, strict=True):
             attention, mlp = block.attn, block.mlp
