@@ -122,8 +122,8 @@ class Watched(ImageClassesData):
         super().__init__(case.run.task, replace(found, held_out=held_out))  # evaluating is not timed
         self.steps, self.tick = case.steps, tick
 
-    def batches(self, order: Order, steps: range, part: Share) -> Iterator[Batch]:
-        for batch in super().batches(order, steps[: self.steps], part):
+    def batches(self, order: Order, steps: range, share: Share) -> Iterator[Batch]:
+        for batch in super().batches(order, steps[: self.steps], share):
             yield batch
             self.tick()
 

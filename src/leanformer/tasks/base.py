@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
@@ -47,7 +47,7 @@ class Task(ABC):
     def load(self) -> Data:
         """Find and read the data."""
 
-    def with_data(self, path: str | Path) -> Self:
+    def with_data(self, path: str | Path) -> Task:
         """This task on the data at a user's path. A task without data from outside refuses."""
         raise ValueError(f"the task {TASKS.name_of(type(self))} makes its own data; it cannot read {path}")
 

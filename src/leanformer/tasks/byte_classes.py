@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
 
 from leanformer.data import labelled_texts
 from leanformer.data.locations import settings_for
@@ -30,7 +29,7 @@ class ByteClasses(Task):
     def __post_init__(self) -> None:
         check(self, least={"length": 1})
 
-    def with_data(self, path: str | Path) -> Self:
+    def with_data(self, path: str | Path) -> ByteClasses:
         names = (self.dataset,) if self.dataset in labelled_texts.HUB else ()
         return replace(self, **settings_for(path, names, labelled_texts.holds_texts, CONTENTS))
 

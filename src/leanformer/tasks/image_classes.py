@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -72,7 +72,7 @@ class ImageClasses(Task):
         if self.auto_augment and (self.shift or self.flip):
             raise ValueError("auto_augment includes a random crop and flip: leave shift and flip out")
 
-    def with_data(self, path: str | Path) -> Self:
+    def with_data(self, path: str | Path) -> ImageClasses:
         names = image_sets.spellings(self.dataset)
         return replace(self, **settings_for(path, names, image_sets.holds_images, image_sets.CONTENTS))
 

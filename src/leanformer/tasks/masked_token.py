@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,7 +53,7 @@ class MaskedToken(Task):
         if not 0 < self.share < 1 or round(self.share * self.length) < 1:
             raise ValueError(f"share must lie between 0 and 1 and hide at least one token, got {self.share}")
 
-    def with_data(self, path: str | Path) -> Self:
+    def with_data(self, path: str | Path) -> MaskedToken:
         names = corpora.CORPORA[self.dataset].folders if self.dataset in corpora.CORPORA else ()
         return replace(self, **settings_for(path, names, corpora.holds_texts, corpora.CONTENTS))
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,7 +51,7 @@ class NextToken(Task):
         if self.most_tokens is not None and self.most_tokens < self.length + 1:
             raise ValueError(f"most_tokens must be more than the length of {self.length}, got {self.most_tokens}")
 
-    def with_data(self, path: str | Path) -> Self:
+    def with_data(self, path: str | Path) -> NextToken:
         names = corpora.CORPORA[self.dataset].folders if self.dataset in corpora.CORPORA else ()
         return replace(self, **settings_for(path, names, corpora.holds_texts, corpora.CONTENTS))
 

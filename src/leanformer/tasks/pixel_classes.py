@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import torch
@@ -35,7 +34,7 @@ class PixelClasses(Task):
     def __post_init__(self) -> None:
         check(self, least={"img_size": 1})
 
-    def with_data(self, path: str | Path) -> Self:
+    def with_data(self, path: str | Path) -> PixelClasses:
         names = image_sets.spellings(self.dataset)
         return replace(self, **settings_for(path, names, image_sets.holds_images, image_sets.CONTENTS))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ class SentenceClasses(Task):
         if self.name not in GLUE_TASKS:
             raise ValueError(f"there is no GLUE task {self.name!r}; there are {', '.join(GLUE_TASKS)}")
 
-    def with_data(self, path: str | Path) -> Self:
+    def with_data(self, path: str | Path) -> SentenceClasses:
         return replace(self, **settings_for(path, (glue.FOLDER,), holds=None))
 
     def find(self) -> tuple[dict[str, Rows], str]:

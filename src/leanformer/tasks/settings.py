@@ -14,7 +14,7 @@ NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 
 def check(
-    task: Any, *, least: Mapping[str, float] | None = None, choices: Mapping[str, Sequence[str]] | None = None
+    task: Any, *, least: Mapping[str, int] | None = None, choices: Mapping[str, Sequence[str]] | None = None
 ) -> None:
     """Raise a `ValueError` for the first setting of the wrong type or range.
 
