@@ -7,12 +7,12 @@ import pytest
 
 from leanformer.architecture import Stage
 from leanformer.conditioning.gaussian import (
-    by_heads,
+    CLIFF,
     cliff_factor,
     edge_kappa,
     expected_log_kappa,
     finite_kappa,
-    predict,
+    safe_heads,
     sample,
 )
 
@@ -87,21 +87,29 @@ def test_lemma_3_3_full_rank() -> None:
         assert sample(*shape, samples=2000).smallest_sigma > 0
 
 
+def expected(stage: Stage, tokens: int = 197) -> float:
+    return math.exp(expected_log_kappa(tokens, stage.inner_width))
+
+
 def test_only_the_fixed_regime_is_promised_a_gain() -> None:
+    """With `split`, h·d stays the same, so the prediction does: the theorem promises nothing there."""
     heads = (12, 16, 24, 48)
-    fixed = [prediction.expected for prediction in by_heads(VIT_B, 197, heads, "head_dim")]
-    split = [prediction.expected for prediction in by_heads(VIT_B, 197, heads, "width")]
-    assert fixed == sorted(fixed, reverse=True)
-    assert fixed[-1] < fixed[0]
-    assert len(set(split)) == 1
-    assert [p.head_dim for p in by_heads(VIT_B, 197, heads, "width")] == [64, 48, 32, 16]
+    fixed = [VIT_B.resized(heads=count, keep="fixed") for count in heads]
+    split = [VIT_B.resized(heads=count, keep="split") for count in heads]
+    kappas = [expected(stage) for stage in fixed]
+    assert kappas == sorted(kappas, reverse=True)
+    assert kappas[-1] < kappas[0]
+    assert len({expected(stage) for stage in split}) == 1
+    assert [stage.head_dim for stage in split] == [64, 48, 32, 16]
 
 
 def test_the_cliff() -> None:
-    kappas = {heads: predict(VIT_B.resized(heads=heads), 197).expected for heads in range(1, 19)}
+    kappas = {heads: expected(VIT_B.resized(heads=heads)) for heads in range(1, 19)}
     assert max(kappas, key=kappas.__getitem__) == 3  # 3 · 64 = 192 columns beside 197 tokens
     assert cliff_factor(197, 192) > 20
     assert cliff_factor(197, 768) < 2
+    assert safe_heads(197, 64) == 5
+    assert cliff_factor(197, 4 * 64) > CLIFF >= cliff_factor(197, 5 * 64)
 
 
 def test_bad_input() -> None:

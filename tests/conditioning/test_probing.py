@@ -359,8 +359,8 @@ def test_infinite_values_have_quantiles() -> None:
     nn.init.zeros_(model.blocks[0].attn.qkv.weight)
     nn.init.zeros_(model.blocks[0].attn.qkv.bias)
     summary = lf.measure(model, families.example_inputs(SMALL["vit"])).summaries()[0]
-    assert summary["kappa"]["median"] == math.inf
-    assert summary["rank_deficient"] == 2
+    assert summary.kappa.median == math.inf
+    assert summary.rank_deficient == 2
 
 
 def test_the_public_names_are_what_they_say() -> None:
@@ -436,10 +436,10 @@ def test_autocast_is_left_outside() -> None:
 def test_summaries_are_plain_numbers() -> None:
     seen = lf.measure(families.build(SMALL["vit"]), families.example_inputs(SMALL["vit"], batch=5))
     summary = seen.summaries()[0]
-    assert summary["matrices"] == 5
-    assert summary["kappa"]["lower_quartile"] <= summary["kappa"]["median"] <= summary["kappa"]["max"]
-    assert summary["kappa"]["median"] == seen.layers[0].values.kappa.median().item()
-    assert summary["kind"] == "self"
+    assert summary.matrices == 5
+    assert summary.kappa.lower_quartile <= summary.kappa.median <= summary.kappa.max
+    assert summary.kappa.median == seen.layers[0].values.kappa.median().item()
+    assert summary.kind == "self"
 
 
 def test_several_passes_add_up() -> None:
