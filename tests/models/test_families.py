@@ -15,6 +15,7 @@ from leanformer.architecture import Architecture
 from leanformer.models import registry as families
 from leanformer.models.huggingface import decoder
 from leanformer.models.huggingface.base import without_packing
+from support.amount import some
 from support.architectures import SMALL, TIMM
 
 
@@ -329,15 +330,15 @@ def test_every_listed_decoder_is_plain() -> None:
 
 def test_every_listed_timm_name_can_be_read() -> None:
     for key in ("vit", "xcit", "tnt", "volo", "davit"):
-        for name in families.family(key).names():
+        for name in some(families.family(key).names(), 8):
             assert families.read(name).depth >= 1, name
 
 
 def test_every_unlisted_timm_name_says_why() -> None:
     vit = families.family("vit")
-    unlisted = set(timm.list_models(module="vision_transformer")) - set(vit.names())
+    unlisted = sorted(set(timm.list_models(module="vision_transformer")) - set(vit.names()))
     assert unlisted
-    for name in unlisted:
+    for name in some(unlisted, 12):
         with pytest.raises(ValueError, match="name: this ViT"):
             families.read(name)
 

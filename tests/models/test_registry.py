@@ -18,20 +18,29 @@ from leanformer.models.registry import FAMILIES
 STAGE = Stage(width=16, depth=2, heads=2, head_dim=8, mlp_dim=32)
 
 
-class TinyEncoder(nn.Module):
-    """PyTorch's own encoder."""
+class TinyAttention(nn.Module):
+    def __init__(self, stage: Stage) -> None:
+        super().__init__()
+        self.heads, self.head_dim = stage.heads, stage.head_dim
+        self.qkv = nn.Linear(stage.width, 3 * stage.inner_width)
+        self.out = nn.Linear(stage.inner_width, stage.width)
 
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, self.head_dim)).permute(2, 0, 3, 1, 4)
+        return self.out(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class TinyEncoder(nn.Module):
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         self.architecture = architecture
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(stage.width, stage.heads, stage.mlp_dim, batch_first=True)
-            for stage in architecture.layers
-        )
+        self.attentions = nn.ModuleList(TinyAttention(stage) for stage in architecture.layers)
+        self.mlps = nn.ModuleList(nn.Linear(stage.width, stage.mlp_dim) for stage in architecture.layers)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for layer in self.layers:
-            x = layer(x)
+        for attention, mlp in zip(self.attentions, self.mlps, strict=True):
+            x = x + attention(x)
+            x = x + mlp(x).relu() @ mlp.weight
         return x
 
 
@@ -56,17 +65,17 @@ class TinyFamily(Family):
 
     def parts(self, model):
         return [
-            AttentionPart(path=f"layers.{i}.self_attn", kind="self", layer=i, attention=layer.self_attn, mlp=layer)
-            for i, layer in enumerate(model.layers)
+            AttentionPart(path=f"attentions.{layer}", kind="self", layer=layer, attention=attention, mlp=mlp)
+            for layer, (attention, mlp) in enumerate(zip(model.attentions, model.mlps, strict=True))
         ]
 
     def shape(self, part):
-        attention = part.attention
-        sizes = dict(heads=attention.num_heads, head_dim=attention.head_dim, mlp_dim=part.mlp.linear1.out_features)
-        return Stage(width=attention.embed_dim, depth=1, **sizes)
+        attention, mlp = part.attention, part.mlp
+        sizes = dict(heads=attention.heads, head_dim=attention.head_dim, mlp_dim=mlp.out_features)
+        return Stage(width=attention.out.out_features, depth=1, **sizes)
 
     def projection(self, part):
-        return f"{part.path}.out_proj"
+        return f"{part.path}.out"
 
     def example_inputs(self, architecture, batch=2, tokens=None):
         return {"x": torch.randn(batch, tokens or 12, architecture.stages[0].width)}
@@ -90,9 +99,22 @@ def test_a_family_of_another_package_does_all_that_ours_do(tiny: type[Family]) -
     assert [block.heads for block in lf.attention_blocks(model)] == [4, 4, 4]
     assert models.known_names()["tiny"] == ["tiny-encoder"]
     assert isinstance(models.find("tiny-encoder"), tiny)
-    assert models.example_inputs(described)["x"].shape == (2, 12, 16)
+    inputs = models.example_inputs(described)
+    with lf.probe(model) as seen:
+        model(**inputs)
+    assert [(layer.name, layer.columns, len(layer.values.kappa)) for layer in seen.layers] == [
+        (f"attentions.{layer}", 16, 2) for layer in range(3)
+    ]
     with pytest.raises(ValueError, match="did you mean tiny-encoder"):
         lf.create("tiny-encodr")
+
+
+def test_its_models_are_saved_and_read_back(tiny: type[Family], tmp_path: Path) -> None:
+    model = lf.create("tiny-encoder", heads=4)
+    lf.save_pretrained(model, tmp_path)
+    again = lf.from_pretrained(tmp_path)
+    assert lf.describe(again) == lf.describe(model)
+    assert all(torch.equal(again.get_parameter(name), value) for name, value in model.named_parameters())
 
 
 def test_it_is_found_through_an_entry_point_too(monkeypatch: pytest.MonkeyPatch) -> None:
