@@ -1,5 +1,6 @@
 """Comparisons end to end: arms, budgets, resuming, the record, the report and the command."""
 
+import io
 import json
 import math
 import os
@@ -14,26 +15,35 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import leanformer as lf
 from leanformer.architecture import Architecture
-from leanformer.cli import main
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.experiments.budgets import Budget, steps_of
 from leanformer.experiments.comparison import compare, read_record, summarise
 from leanformer.experiments.overrides import adjusted, redesigned
+from leanformer.experiments.plan import make_plan
+from leanformer.experiments.records import Comparison
+from leanformer.experiments.sentences import as_sentence
+from leanformer.machine import cores
+from leanformer.report import comparison as report
 from leanformer.report import page
-from leanformer.runners import workers as jobs
+from leanformer.runners.choice import default_jobs
+from leanformer.training.loop import train
 from support import tiny_run as trained
-from support.command import run
+from support.command import call, run
 from support.tiny_run import recipe
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    out = tmp_path_factory.mktemp("comparison") / "small"
-    found = compare(recipe(), arms=["original", "lean", "shallow", "wide"], out=out, jobs=1)
-    return {"out": out, **found}
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("comparison") / "small"
+
+
+@pytest.fixture(scope="module")
+def record(out: Path) -> Comparison:
+    return compare(recipe(), arms=["original", "lean", "shallow", "wide"], out=out, jobs=1)
 
 
 # Arms
@@ -55,7 +65,7 @@ def test_the_arms_are_a_two_by_two() -> None:
 
 
 def test_the_control_of_a_schedule_of_heads_has_its_depth() -> None:
-    scheduled = replace(recipe(), lean=recipe().original.with_head_schedule([2, 4, 8]))
+    scheduled = replace(recipe(), lean=recipe().original.resized(heads=[2, 4, 8]))
     assert sizes(scheduled.architecture("shallow")) == (3, 2, 32)
     with pytest.raises(ValueError, match="a schedule of heads has no form with 2 layers"):
         scheduled.architecture("wide")
@@ -63,7 +73,7 @@ def test_the_control_of_a_schedule_of_heads_has_its_depth() -> None:
 
 def test_stages_are_crossed_one_by_one() -> None:
     original = lf.architecture_of("davit_tiny")
-    lean = original.with_depth([1, 1, 1, 1]).with_heads([4, 8, 16, 32], keep="width")
+    lean = original.resized(depth=[1, 1, 1, 1], heads=[4, 8, 16, 32], keep="width")
     crossed = replace(recipe(), original=original, lean=lean)
     assert [stage.depth for stage in crossed.architecture("shallow").stages] == [1, 1, 1, 1]
     assert [stage.heads for stage in crossed.architecture("shallow").stages] == [s.heads for s in original.stages]
@@ -73,19 +83,20 @@ def test_stages_are_crossed_one_by_one() -> None:
 # The record
 
 
-def test_every_run_is_there_and_the_numbers_agree(record: dict[str, Any]) -> None:
-    for arm, row in record["arms"].items():
-        results = [json.loads((record["out"] / arm / f"seed-{s}" / "result.json").read_text()) for s in range(3)]
-        assert row["scores"] == {str(seed): result["final"]["accuracy"] for seed, result in enumerate(results)}
-        assert row["params"] == results[0]["params"]
-        assert row["score"]["mean"] == pytest.approx(np.mean([result["final"]["accuracy"] for result in results]))
-        assert row["step_seconds"] > 0
-        assert row["kappa"] > 1
-    difference = record["verdict"]["lean"]["original"]["difference"]
-    lean, original = (record["arms"][arm]["score"]["mean"] for arm in ("lean", "original"))
-    assert difference["mean"] == pytest.approx(lean - original)
-    assert record["verdict"]["words"] == record["verdict"]["all_words"][0]
-    assert record["verdict"]["outcome"] in ("holds", "loses", "cannot tell")
+def test_every_run_is_there_and_the_numbers_agree(record: Comparison, out: Path) -> None:
+    for arm, row in record.arms.items():
+        results = [json.loads((out / arm / f"seed-{s}" / "result.json").read_text()) for s in range(3)]
+        assert row.scores == {str(seed): result["final"]["accuracy"] for seed, result in enumerate(results)}
+        assert row.params == results[0]["params"]
+        assert row.score.mean == pytest.approx(np.mean([result["final"]["accuracy"] for result in results]))
+        assert row.step_seconds > 0
+        assert row.kappa > 1
+    lean, original = (record.arms[arm].score.mean for arm in ("lean", "original"))
+    assert record.verdict.lean["original"].difference.mean == pytest.approx(lean - original)
+    assert record.verdict.words == record.verdict.all_words[0]
+    assert record.verdict.outcome in ("holds", "loses", "cannot tell")
+    assert Comparison.read(out / "comparison.json") == record
+    assert len(repr(record)) < 2000
 
 
 def test_arms_of_one_seed_see_the_same_batches_and_seeds_do_not(tmp_path: Path) -> None:
@@ -98,32 +109,23 @@ def test_arms_of_one_seed_see_the_same_batches_and_seeds_do_not(tmp_path: Path) 
                 yield images, labels
 
     healthy = trained.digits()
+    budget = Budget.parse("steps=4")
+    chosen = replace(recipe(), arms=("original", "lean")).fitted(healthy.options)
+    make_plan(chosen, (0, 1), budget, tmp_path / "out", healthy, None)
     for arm in ("original", "lean"):
         for seed in range(2):
-            from leanformer.experiments.comparison import Plan
-            from leanformer.training.loop import train
-            from leanformer.training.run import write_run
-
-            plan = Plan(
-                recipe=recipe(),
-                seeds=(0, 1),
-                budget=Budget(),
-                steps={"original": 4, "lean": 4},
-                source="",
-                circumstances={},
-            )
-            write_run(plan.run(arm, seed), tmp_path / arm / str(seed))
+            folder = tmp_path / "out" / arm / f"seed-{seed}"
             data = Watched(healthy.task, healthy.found)
             data.arm = arm
-            train(tmp_path / arm / str(seed), data)
+            train(folder, data)
     assert seen["original", 0] == seen["lean", 0]
     assert seen["original", 1] == seen["lean", 1]
     assert seen["original", 0] != seen["original", 1]
 
 
-def test_it_is_drawn_again_from_the_record_alone(record: dict[str, Any], tmp_path: Path) -> None:
+def test_it_is_drawn_again_from_the_record_alone(record: Comparison, out: Path, tmp_path: Path) -> None:
     copy = tmp_path / "comparison.json"
-    copy.write_text((record["out"] / "comparison.json").read_text())
+    copy.write_text((out / "comparison.json").read_text())
     again = read_record(copy)
     html, markdown = page.write(again, tmp_path)
     text = html.read_text()
@@ -131,21 +133,27 @@ def test_it_is_drawn_again_from_the_record_alone(record: dict[str, Any], tmp_pat
     assert "http" not in text.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", ""
     ).replace("https://matplotlib.org", ""), "the page needs nothing from elsewhere"
-    for line in again["verdict"]["all_words"]:
-        assert page.sentence(line) in markdown.read_text()
+    for phrase in record.verdict.all_words:
+        assert as_sentence(phrase) in markdown.read_text()
     for name in ("differences", "learning_curves", "score_by_params", "kappa"):
         for suffix in (".png", ".svg", ".pdf"):
             assert (tmp_path / "figures" / f"{name}{suffix}").stat().st_size > 5000
-    with pytest.raises(ValueError, match=r"holds no comparison: neither plan\.json nor comparison\.json is there"):
+    with pytest.raises(ValueError, match=r"holds no comparison: it has neither plan\.json nor comparison\.json"):
         read_record(tmp_path / "figures")
 
 
-def test_names_cannot_break_out_of_the_page(record: dict[str, Any], tmp_path: Path) -> None:
-    html, _ = page.write({**record, "source": "<script>alert(1)</script>"}, tmp_path)
+def test_names_cannot_break_out_of_the_page(record: Comparison, tmp_path: Path) -> None:
+    hostile = {"source": "<script>alert(1)</script>", "name": "a|b$x^2$[red]"}
+    html, markdown = page.write(record.model_copy(update=hostile), tmp_path)
     assert "<script>" not in html.read_text()
+    assert "<script>" not in markdown.read_text()
+    assert "a\\|b$x^2$[red]" in markdown.read_text()
+    shown = io.StringIO()
+    Console(file=shown).print(report.table(record.model_copy(update=hostile)))
+    assert "a|b$x^2$[red]" in shown.getvalue()
 
 
-# Going on
+# Resuming
 
 
 def test_more_seeds_and_arms_are_added_to_what_is_there(tmp_path: Path) -> None:
@@ -153,10 +161,10 @@ def test_more_seeds_and_arms_are_added_to_what_is_there(tmp_path: Path) -> None:
     stamp = (tmp_path / "lean" / "seed-0" / "result.json").stat().st_mtime_ns
     second = compare(recipe(), arms=["original", "shallow"], seeds=2, out=tmp_path, jobs=1, margin=9)
     assert (tmp_path / "lean" / "seed-0" / "result.json").stat().st_mtime_ns == stamp
-    assert list(second["arms"]) == ["original", "shallow", "lean"]
-    assert second["margin"] == 9
-    assert all(len(arm["scores"]) == 2 for arm in second["arms"].values())
-    assert second["arms"]["lean"]["scores"]["0"] == first["arms"]["lean"]["scores"]["0"]
+    assert list(second.arms) == ["original", "shallow", "lean"]
+    assert second.margin == 9
+    assert all(len(arm.scores) == 2 for arm in second.arms.values())
+    assert second.arms["lean"].scores["0"] == first.arms["lean"].scores["0"]
     said: list[str] = []
     compare(recipe(), arms=["original", "shallow"], seeds=2, out=tmp_path, jobs=1, say=said.append)
     assert "is complete: nothing to train" in said[-1]
@@ -166,22 +174,21 @@ def test_more_seeds_and_arms_are_added_to_what_is_there(tmp_path: Path) -> None:
         )
 
 
-def test_workers_give_what_one_process_gives(record: dict[str, Any], tmp_path: Path) -> None:
+def test_workers_give_what_one_process_gives(record: Comparison, tmp_path: Path) -> None:
     found = compare(recipe(), arms=["original", "lean", "shallow", "wide"], out=tmp_path, jobs=2)
-    assert {arm: row["scores"] for arm, row in found["arms"].items()} == {
-        arm: row["scores"] for arm, row in record["arms"].items()
-    }
-    assert found["runs"] == record["runs"]
+    assert {arm: row.scores for arm, row in found.arms.items()} == {arm: row.scores for arm, row in record.arms.items()}
+    assert found.runs == record.runs
 
 
-def test_killed_with_its_workers_it_goes_on_and_no_worker_stays(record: dict[str, Any], tmp_path: Path) -> None:
+def test_killed_with_its_workers_it_resumes_and_no_worker_stays(record: Comparison, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        "import sys\nsys.path.insert(0, sys.argv[1])\nfrom test_comparison import compare, recipe\n"
+        "import sys\nsys.path.insert(0, sys.argv[1])\nfrom leanformer import compare\n"
+        "from support.tiny_run import recipe\n"
         "compare(recipe(), arms=['original', 'lean', 'shallow', 'wide'], out=sys.argv[2], jobs=2)\n"
     )
     out = tmp_path / "out"
-    process = subprocess.Popen([sys.executable, program, str(Path(__file__).parent), str(out)])
+    process = subprocess.Popen([sys.executable, program, str(Path(__file__).parents[1]), str(out)])
     while process.poll() is None and not list(out.glob("*/*/result.json")):
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
@@ -194,10 +201,12 @@ def test_killed_with_its_workers_it_goes_on_and_no_worker_stays(record: dict[str
         except ValueError as error:
             assert "another process is working in" in str(error)
             time.sleep(0.2)
-    assert found["runs"] == record["runs"]
+    assert found.runs == record.runs
 
 
-def test_a_run_that_diverges_is_told_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_diverges_is_reported_and_the_others_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     healthy = type(trained.digits()).loss
 
     def poisoned(self: Any, model: Any, batch: Any) -> Any:
@@ -206,30 +215,28 @@ def test_a_run_that_diverges_is_told_and_the_others_go_on(tmp_path: Path, monkey
 
     monkeypatch.setattr(type(trained.digits()), "loss", poisoned)
     found = compare(recipe(), arms=["original", "lean"], seeds=2, out=tmp_path, jobs=1)
-    assert list(found["failures"]) == ["original, seed 0", "original, seed 1"]
-    assert "the loss became nan at step 1" in found["failures"]["original, seed 0"]
-    assert len(found["arms"]["lean"]["scores"]) == 2
-    assert found["arms"]["original"]["score"] is None
-    assert summarise(tmp_path)["failures"] == found["failures"], "the folder remembers"
+    assert list(found.failures) == ["original, seed 0", "original, seed 1"]
+    assert "the loss became nan at step 1" in found.failures["original, seed 0"]
+    assert len(found.arms["lean"].scores) == 2
+    assert found.arms["original"].score is None
+    assert summarise(tmp_path).failures == found.failures, "the folder remembers"
     html, _ = page.write(found, tmp_path)
     assert "Did not finish: original, seed 0: the loss became nan" in html.read_text()
 
 
 def test_an_arm_is_not_judged_by_its_luckier_runs(tmp_path: Path) -> None:
     compare(recipe(), arms=["original", "lean", "shallow"], seeds=4, out=tmp_path, jobs=1, margin=100)
-    assert summarise(tmp_path)["verdict"]["outcome"] == "holds"
+    assert summarise(tmp_path).verdict.outcome == "holds"
     lost = tmp_path / "lean" / "seed-3"
     (lost / "result.json").unlink()
     (lost / "diverged.json").write_text('{"text": "the loss became nan"}')
     found = summarise(tmp_path)
-    assert found["verdict"]["outcome"] == "cannot tell"
-    assert found["verdict"]["words"].startswith(
-        "cannot tell: runs diverged (1 of lean); of the others, lean holds against"
-    )
-    assert found["failures"] == {"lean, seed 3": "the loss became nan"}
+    assert found.verdict.outcome == "cannot tell"
+    assert found.verdict.words.startswith("cannot tell: runs diverged (1 of lean); of the others, lean holds against")
+    assert found.failures == {"lean, seed 3": "the loss became nan"}
     (lost / "diverged.json").unlink()
     (tmp_path / "shallow" / "seed-1" / "result.json").unlink()
-    assert summarise(tmp_path)["verdict"]["effects"]["depth"]["seeds"] == 2, "while runs are under way"
+    assert summarise(tmp_path).verdict.effects.depth.seeds == 2, "while runs are under way"
 
 
 def test_processes_compare_together(tmp_path: Path) -> None:
@@ -265,12 +272,12 @@ def test_processes_compare_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "budget"),
     [
-        ("steps", Budget("steps")),
-        ("steps=2000", Budget("steps", 2000)),
-        ("tokens=50M", Budget("tokens", 50e6)),
-        ("flops=1e15", Budget("flops", 1e15)),
-        ("time=1.5h", Budget("time", 5400)),
-        ("time=90", Budget("time", 90)),
+        ("steps", Budget(kind="steps")),
+        ("steps=2000", Budget(kind="steps", amount=2000)),
+        ("tokens=50M", Budget(kind="tokens", amount=50e6)),
+        ("flops=1e15", Budget(kind="flops", amount=1e15)),
+        ("time=1.5h", Budget(kind="time", amount=5400)),
+        ("time=90", Budget(kind="time", amount=90)),
     ],
 )
 def test_budgets_are_read(text: str, budget: Budget) -> None:
@@ -278,8 +285,8 @@ def test_budgets_are_read(text: str, budget: Budget) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "days", "steps=", "steps=0", "time=10y", "flops=-1", "tokens=many"])
-def test_wrong_budgets_are_told(text: str) -> None:
-    with pytest.raises(ValueError, match=f'--budget takes steps, epochs, tokens, flops, time, .* got "{text}"'):
+def test_wrong_budgets_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=f'a budget is one of steps, epochs, tokens, flops, time, .* got "{text}"'):
         Budget.parse(text)
 
 
@@ -301,7 +308,7 @@ def test_what_is_held_equal_decides_the_steps() -> None:
     timed = steps("time")
     assert timed["original"] == 1000
     assert timed["lean"] > 1000
-    with pytest.raises(ValueError, match="--budget flops=10 is less than one step"):
+    with pytest.raises(ValueError, match="the budget flops=10 is less than one step"):
         steps("flops=10")
 
 
@@ -335,17 +342,17 @@ def test_another_model_brings_its_own_lean_design() -> None:
     ("choice", "message"),
     [
         (dict(lean="layers=3"), 'sizes are given as in "depth=4,heads=8,mlp_dim=128"'),
-        (dict(arms=["lean:depth=1"]), '--arm takes a new name and sizes, as in "narrow:heads=2,mlp_dim=64", got'),
-        (dict(settings=["lr=1"]), '--set takes "training.NAME=VALUE" or "task.NAME=VALUE", got "lr=1"'),
-        (dict(settings=["training.rate=1"]), "training has no setting rate; it has accumulate, batch"),
-        (dict(settings=["task.blur=1"]), "the task images has no setting blur"),
-        (dict(settings=["training.lr=[1"]), "'[1' is no value"),
-        (dict(arms=["../x:depth=1"]), "--arm takes a new name and sizes"),
+        (dict(arms=["lean:depth=1"]), 'an arm is given by a new name and sizes, "narrow:heads=2,mlp_dim=64", got'),
+        (dict(settings=["lr=1"]), 'a setting is given as "training.NAME=VALUE" or "task.NAME=VALUE", got "lr=1"'),
+        (dict(settings=["training.rate=1"]), "training has no setting rate; it has steps, batch"),
+        (dict(settings=["task.blur=1"]), "the task image-classes has no setting blur"),
+        (dict(settings=["training.lr=[1"]), "'[1' is not a value"),
+        (dict(arms=["../x:depth=1"]), "an arm's name is up to 100 letters, digits and . _ + -"),
         (dict(model="vit_tiny_patch16_224"), "vit_tiny_patch16_224 cannot be built for these data"),
         (dict(training={"steps": 0}), "steps must be a whole number of at least 1, got 0"),
     ],
 )
-def test_wrong_choices_are_told(choice: dict[str, Any], message: str) -> None:
+def test_wrong_choices_are_refused(choice: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         adjusted(recipe(), **choice)
 
@@ -353,71 +360,56 @@ def test_wrong_choices_are_told(choice: dict[str, Any], message: str) -> None:
 # The command
 
 
-def called(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> tuple[Any, Any]:
-    """The command in this process, where everything is imported already: exit code, and what it printed."""
-    monkeypatch.setattr(sys, "argv", ["leanformer", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return ended.value.code, capsys.readouterr()
-
-
-def test_the_command_prints_one_json_object_and_writes_the_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_one_json_object_and_writes_the_report(tmp_path: Path) -> None:
     out, again = tmp_path / "out", tmp_path / "again"
     shown = run("compare", "--steps", "4", "--seeds", "2", "--arms", "original,lean", "--out", str(out), "--json")
     answer = json.loads(shown.stdout)
     assert list(answer["arms"]) == ["original", "lean"]
     assert answer["verdict"]["words"].startswith("cannot tell: at least 1 more seed needed")
+    assert (answer["kind"], answer["verdict"]["outcome"]) == ("comparison", "cannot tell")
     assert "data: digits, embedded in scikit-learn, 1,438 training samples" in shown.stderr
     assert (out / "report.html").is_file()
-    _, table = called(["report", str(out), "--out", str(again)], monkeypatch, capsys)
-    assert "77,290" in table.out
-    assert "49 % fewer parameters" in table.out
+    table = call("report", str(out), "--out", str(again))
+    assert "77,290" in table.stdout
+    assert "49 % fewer parameters" in table.stdout
     assert (again / "figures" / "kappa.pdf").is_file()
     lean = str(out / "lean" / "seed-0")
-    _, one = called(["train", lean, "--json"], monkeypatch, capsys)
-    assert json.loads(one.out)["final"]["accuracy"] == answer["arms"]["lean"]["scores"]["0"]
-    _, measured = called(["measure", lean, "--json", "--out", str(tmp_path / "measured")], monkeypatch, capsys)
-    assert json.loads(measured.out)["inputs"] == "8 held-out samples of digits, embedded in scikit-learn"
+    one = call("train", lean, "--json")
+    assert json.loads(one.stdout)["final"]["accuracy"] == answer["arms"]["lean"]["scores"]["0"]
+    measured = call("measure", lean, "--json", "--out", str(tmp_path / "measured"))
+    assert json.loads(measured.stdout)["inputs"] == "8 held-out samples of digits, embedded in scikit-learn"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compare", "--seeds", "0"], '--seeds takes a whole number of at least 1, got "0"'),
-        (["compare", "--arms", "lean,fat"], 'there is no arm "fat"; there are original, lean, shallow, wide'),
-        (["compare", "sound"], 'there is no recipe "sound"; there are digits, fashion-mnist'),
-        (["compare", "--budget", "days"], "--budget takes steps, epochs, tokens, flops, time"),
-        (["compare", "images"], "the recipe images needs --data DIR"),
-        (["compare", "images", "--data", "nowhere"], "nowhere is no folder"),
+        (["compare", "--seeds", "0"], "Invalid value for '--seeds': Input should be greater than or equal to 1"),
+        (["compare", "--arms", "lean,fat"], 'there is no arm "fat": the arms are original, lean, shallow, wide'),
+        (["compare", "sound"], 'there is no recipe "sound": there are digits, fashion-mnist'),
+        (["compare", "--budget", "days"], "a budget is one of steps, epochs, tokens, flops, time"),
+        (["compare", "images"], "give your images"),
+        (["compare", "images", "--data", "nowhere"], "nowhere"),
         (["compare", "--lean", "heads=8,keep=depth"], "keep must be 'head_dim'"),
         (["report", "nowhere"], "nowhere holds no comparison"),
         (["recipes", "sound"], 'there is no recipe "sound"'),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, shown = called(arguments, monkeypatch, capsys)
-    assert code == 2
-    assert shown.out == ""
-    assert message in shown.err
-    assert len(shown.err.strip().splitlines()) == 1
+    shown = call(*arguments)
+    assert shown.returncode == 2
+    assert shown.stdout == ""
+    assert message in shown.stderr
+    assert len(shown.stderr.strip().splitlines()) == 1
 
 
 def test_jobs_follow_the_cores() -> None:
-    assert jobs.default_jobs(threads=1) == jobs.cores()
-    assert jobs.default_jobs(threads=10**6) == 1
+    assert default_jobs(threads=1) == cores()
+    assert default_jobs(threads=10**6) == 1
 
 
 def test_summaries_need_a_finished_run(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"is no comparison: it holds no plan\.json"):
+    with pytest.raises(ValueError, match=r"is not the folder of a comparison: it has no plan\.json"):
         summarise(tmp_path)

@@ -1,12 +1,18 @@
 """Every shipped recipe builds, says what to expect, and the paper's are as its Table 6 prints."""
 
-import inspect
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+from leanformer.costs.closed_forms import Setting, formula
+from leanformer.costs.runs import WholeRun, run_cost
+from leanformer.data.glue import GLUE_TASKS
 from leanformer.experiments import recipes
-from leanformer.experiments.recipe import ARMS
+from leanformer.experiments.arms import USUAL
+from leanformer.experiments.recipes import imagenet
 from leanformer.models import registry as families
 from leanformer.tasks.image_classes import ImageClasses
 
@@ -15,13 +21,13 @@ from leanformer.tasks.image_classes import ImageClasses
 def test_every_arm_of_every_recipe_builds(name: str) -> None:
     recipe = recipes.recipe(name)
     assert recipe.name == name
-    for arm in ARMS:
+    for arm in USUAL:
         design = recipe.architecture(arm)
         assert families.describe(families.build(design, "meta")) == design
     assert recipe.architecture("shallow").depth == recipe.lean.depth
     if not name.startswith("farthest"):  # where heads alone are the question
         assert recipe.lean.depth < recipe.original.depth
-    text = inspect.getdoc(recipes.function(name)) or ""
+    text = recipes.description(name)
     assert f"leanformer compare {name}" in text or f"leanformer sweep {name}" in text or name == "digits"
 
 
@@ -40,8 +46,40 @@ def test_imagenet_is_trained_as_table_6_prints(name: str) -> None:
     assert recipe.original.options["drop_path_rate"] == recipe.lean.options["drop_path_rate"] == 0.1
 
 
-def test_the_paper_has_eleven_image_models() -> None:
+def test_the_paper_has_eleven_image_models_and_glue_eight_tasks() -> None:
     assert len([name for name in recipes.names() if name.startswith("imagenet")]) == 11
+    assert [name.removeprefix("glue-") for name in recipes.names() if name.startswith("glue-")] == list(GLUE_TASKS)
+
+
+@pytest.mark.parametrize("model", ["ViT-B", "XCiT-L"])
+def test_the_hours_of_imagenet_are_those_of_the_cost_model(model: str) -> None:
+    name = imagenet._name(model)
+    recipe = recipes.recipe(name)
+    for design, hours in zip((recipe.original, recipe.lean), imagenet.HOURS[model], strict=True):
+        setting = Setting(batch=64)
+        counted = run_cost(formula(design, setting).cost(design, setting), setting, WholeRun(samples=384_000_000))
+        assert round(counted.device_hours) == pytest.approx(hours, abs=1)
+    assert f"{imagenet.HOURS[model][0]} A100-hours" in recipes.description(name)
+
+
+def test_listing_recipes_imports_neither_torch_nor_transformers() -> None:
+    program = (
+        "import sys, leanformer.experiments.recipes as r; [r.description(n) for n in r.names()];"
+        "print([m for m in ('torch', 'timm', 'transformers', 'scipy', 'matplotlib') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout == "[]\n"
+
+
+def test_a_recipe_in_a_file_is_found_by_reference(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import replace\nfrom leanformer.experiments.recipes import recipe\n"
+        "def build():\n    return replace(recipe('digits'), name='mine')\ndef wrong():\n    return 3\n"
+    )
+    assert recipes.recipe(f"{file}:build").name == "mine"
+    with pytest.raises(ValueError, match="gives a int; needed is a function that returns a leanformer Recipe"):
+        recipes.recipe(f"{file}:wrong")
 
 
 def test_fashion_mnist_has_the_counts_of_the_first_looks() -> None:

@@ -92,3 +92,12 @@ def test_text_is_written_whole(tmp_path: Path) -> None:
     write_text(tmp_path / "a" / "b.json", "22")
     assert (tmp_path / "a" / "b.json").read_text() == "22"
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b.json"]
+
+
+def test_a_transposed_view_is_not_taken_for_another_name_of_the_same_tensor(tmp_path: Path) -> None:
+    square = torch.arange(9.0).reshape(3, 3)
+    Checkpoints(tmp_path).save(1, {"model": {"a": square, "b": square.T, "c": square}}, {"step": 1}, None)
+    found = Checkpoints(tmp_path).latest()
+    assert found is not None
+    assert torch.equal(found.tensors["model"]["b"], square.T)
+    assert found.tensors["model"]["c"] is found.tensors["model"]["a"]

@@ -186,7 +186,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(tmp_path: Path)
     said: list[str] = []
     train(folder, say=said.append)
     assert "model.safetensors does not match its checksum" in said[0]
-    assert said[1] == f"lean, seed 0: going on from step {checkpoints_before(said[0])} of 40"
+    assert said[1] == f"lean, seed 0: resuming from step {checkpoints_before(said[0])} of 40"
     assert outcome(folder) == outcome(reference)
 
 
@@ -279,7 +279,7 @@ def test_weights_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
 
     healthy = trained.digits()
     folder = trained.described(tmp_path)
-    with pytest.raises(Diverged, match="weights became infinite or no numbers at step 6"):
+    with pytest.raises(Diverged, match="weights became infinite or NaN at step 6"):
         train(folder, Poisoned(healthy.task, healthy.found))
     assert Checkpoints(folder / "checkpoints").steps() == [3]
     assert train(folder).final["step"] == 40
@@ -296,7 +296,7 @@ def test_a_full_disk_is_one_clear_line_and_nothing_is_lost(tmp_path: Path, monke
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))  # no file may grow beyond: the weights do not fit
     try:
-        with pytest.raises(OSError, match=r"could not be saved in .*intact; make room, then give the same command"):
+        with pytest.raises(OSError, match=r"could not be saved in .*intact; free some space, then repeat the command"):
             train(folder)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -343,6 +343,28 @@ def test_other_mistakes_are_reported(tmp_path: Path) -> None:
         train(tmp_path / "b", log_with="wandb")
 
 
-def test_bfloat16_trains(tmp_path: Path) -> None:
-    result = train(trained.described(tmp_path, steps=6, precision="bfloat16"))
-    assert all(math.isfinite(loss) for _, loss in result.losses)
+def test_bfloat16_follows_float32_and_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    whole = train(trained.described(tmp_path / "whole", steps=12, precision="bfloat16"))
+    exact = train(trained.described(tmp_path / "exact", steps=12))
+    assert whole.losses != exact.losses
+    assert np.allclose(whole.losses, exact.losses, rtol=0.02)
+    stopped = trained.described(tmp_path / "stopped", steps=12, precision="bfloat16")
+    process = fork.Process(target=_train_and_die, args=(stopped, 7))
+    process.start()
+    process.join()
+    assert not (stopped / "result.json").is_file()
+    assert train(stopped) == whole
+
+
+def test_the_process_is_left_as_it_was(tmp_path: Path) -> None:
+    import random
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    seed_everything(5)
+    expected = (random.random(), np.random.random(), torch.rand(1).item())
+    seed_everything(5)
+    train(trained.described(tmp_path, steps=2, threads=1))
+    assert (random.random(), np.random.random(), torch.rand(1).item()) == expected
+    assert torch.get_num_threads() == threads + 1
+    torch.set_num_threads(threads)

@@ -3,22 +3,42 @@
 import os
 import sys
 
+from typer.exceptions import Abort, TyperException
+
 # Each of these modules adds its commands to the app; --help lists them in this order.
 from leanformer.cli import compare, design, measure, sweep, train, glue, generate  # noqa: F401  # isort: skip
 from leanformer.cli import report, recipes, models, paper, schema  # noqa: F401  # isort: skip
 from leanformer.cli.shared import app, messages
 from leanformer.machine import disconnect, is_first_process
 
+BAD_INPUT, INTERRUPTED = 2, 130
+"""Exit codes, beside 0 for success and 1 for runs that diverged."""
+
 
 def main() -> None:
-    """Run the command; a user's mistake is one clear line and exit code 2."""
+    """Run the command; bad input is one clear line and exit code 2."""
     for quiet, value in (("TRANSFORMERS_VERBOSITY", "error"), ("HF_HUB_DISABLE_PROGRESS_BARS", "1")):
         os.environ.setdefault(quiet, value)
     try:
-        app()
+        code = app(standalone_mode=False)
+    except TyperException as error:
+        context = getattr(error, "ctx", None)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(context.get_help())
+        else:
+            where = context.command_path if context is not None else "leanformer"
+            _complain(f"{error.format_message().rstrip('.')}; try {where} --help")
+        code = BAD_INPUT
     except (ValueError, OSError) as error:
-        if is_first_process():
-            messages.print(f"leanformer: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2)
+        _complain(str(error))
+        code = BAD_INPUT
+    except (Abort, KeyboardInterrupt):
+        code = INTERRUPTED
     finally:
         disconnect()
+    sys.exit(code or 0)
+
+
+def _complain(message: str) -> None:
+    if is_first_process():
+        messages.print(f"leanformer: {message}", style="red", markup=False, highlight=False, soft_wrap=True)

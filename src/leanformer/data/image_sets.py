@@ -88,6 +88,11 @@ class ImageSet:
 
 def find(name: str, root: str | None = None) -> ImageSet:
     """The set of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
+    if not name:
+        raise ValueError(
+            f"no images are named: give your images, a folder with train/CLASS/*.png and val/CLASS/*.png, or the name of "
+            f"a data set ({', '.join(SETS)})"
+        )
     known = SETS.get(name)
     if known is None and _is_path(name):
         return _from_folder(Path(name).expanduser(), KnownImageSet())
@@ -115,12 +120,11 @@ def _is_path(name: str) -> bool:
 
 def holds_images(path: Path) -> bool:
     """Whether a folder is a set of labelled images by itself."""
+    if (path / "train").is_dir():
+        return True
     names = [file.name for file in files_in(path)]
-    idx = any("-images-idx3-ubyte" in name for name in names)
-    return (
-        (path / "train").is_dir()
-        or idx
-        or any(name.startswith("train") and name.endswith(".parquet") for name in names)
+    return any(
+        "-images-idx3-ubyte" in name or (name.startswith("train") and name.endswith(".parquet")) for name in names
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,12 +71,19 @@ class Cell:
 # The grid
 
 
-def cells(recipe: Recipe, grid: Grid) -> tuple[list[Cell], list[LeftOut]]:
-    """The grid's designs; and the combinations that cannot be built, each with the reason."""
+def cells(
+    recipe: Recipe, grid: Grid, wanted: Sequence[Mapping[str, Any]] | None = None
+) -> tuple[list[Cell], list[LeftOut]]:
+    """The grid's designs; and the combinations that cannot be built, each with the reason.
+
+    `wanted` names the combinations of the axes' values that count; all of them by default.
+    """
     found: list[Cell] = []
     left_out = []
     for chosen in itertools.product(*grid.axes.values()):
         values = dict(zip(grid.axes, chosen, strict=True))
+        if wanted is not None and values not in wanted:
+            continue
         try:
             found.append(Cell(values, _design(recipe, grid, Cell(values, recipe.original).each)))
         except ValueError as error:
@@ -184,12 +191,14 @@ def sweep(
     if len(recipe.original.stages) > 1:
         raise ValueError(f"sweeps take models of one stage; {recipe.original.name} has {len(recipe.original.stages)}")
     out = Path(out) if out is not None else Path("runs") / f"sweep-{recipe.name}"
+    there = _read_plan(out)
+    grid, wanted = (grid, None) if there is None else _joined(grid, there, recipe, out)
+    found, left_out = cells(recipe, grid, wanted)
+    made = _recipes(recipe, found)
     with contextlib.ExitStack() as stack:
         from_first_process(lambda: stack.enter_context(locked(out, ".sweep.lock")))
-        there = from_first_process(lambda: SweepPlan.read(out / PLAN) if (out / PLAN).is_file() else None)
-        grid = grid if there is None else _joined(grid, there, recipe, out)
-        found, left_out = cells(recipe, grid)
-        made = _recipes(recipe, found)
+        if _read_plan(out) != there:
+            raise ValueError(f"another process has just changed the sweep in {out}: repeat the command")
         for skipped in left_out if is_first_process() else ():
             say(f"left out: {in_words(skipped.values)}: {skipped.why}")
         from_first_process(lambda: _plan(recipe, grid, found, left_out, there).write(out / PLAN))
@@ -206,6 +215,10 @@ def sweep(
         return record
 
 
+def _read_plan(out: Path) -> SweepPlan | None:
+    return SweepPlan.read(out / PLAN) if (out / PLAN).is_file() else None
+
+
 def _grid(recipe: Recipe, vary: Mapping[str, Sequence[Any]] | None, equal_params: bool | None) -> Grid:
     own = recipe.grid or Grid(axes={})
     axes = own.axes if vary is None else vary
@@ -217,18 +230,19 @@ def _grid(recipe: Recipe, vary: Mapping[str, Sequence[Any]] | None, equal_params
     )
 
 
-def _joined(grid: Grid, there: SweepPlan, recipe: Recipe, out: Path) -> Grid:
-    """The grid with the values that the folder's plan has already. Everything else must be as planned."""
-    planned, asked = (
-        _settled(
-            there.name, list(there.axes), there.equal_params, there.original, tasks.read(there.task), there.training
-        ),
-        _settled(recipe.name, list(grid.axes), grid.equal_params, recipe.original, recipe.task, recipe.training),
-    )
+def _joined(grid: Grid, there: SweepPlan, recipe: Recipe, out: Path) -> tuple[Grid, list[dict[str, Any]]]:
+    """The axes with the values that the folder's plan has already, and the combinations that were or are asked for.
+
+    Everything else must be as planned.
+    """
+    planned = _settled(there.name, there.axes, there.equal_params, there.original, there.task, there.training)
+    asked = _settled(recipe.name, grid.axes, grid.equal_params, recipe.original, recipe.task.to_dict(), recipe.training)
     if planned != asked:
         raise ValueError(f"{out} holds another sweep: {differences(planned, asked)}; choose another folder")
-    axes = {name: tuple(dict.fromkeys((*there.axes[name], *values))) for name, values in grid.axes.items()}
-    return replace(grid, axes={name: _sorted(values) for name, values in axes.items()})
+    axes = {name: tuple(dict.fromkeys((*values, *grid.axes[name]))) for name, values in there.axes.items()}
+    before = [*(cell.values for cell in there.cells), *(skipped.values for skipped in there.left_out)]
+    now = [dict(zip(grid.axes, chosen, strict=True)) for chosen in itertools.product(*grid.axes.values())]
+    return replace(grid, axes={name: _sorted(values) for name, values in axes.items()}), [*before, *now]
 
 
 def _sorted(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -238,15 +252,20 @@ def _sorted(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _settled(
-    name: str, axes: list[str], equal_params: bool, original: Architecture, task: tasks.Task, training: Training
+    name: str,
+    axes: Iterable[str],
+    equal_params: bool,
+    original: Architecture,
+    task: Mapping[str, Any],
+    training: Training,
 ) -> dict[str, Any]:
     """What of a sweep cannot change once it is begun."""
     return {
         "name": name,
-        "axes": axes,
+        "axes": sorted(axes),
         "equal_params": equal_params,
         "original": original.to_dict(),
-        "task": task.to_dict(),
+        "task": tasks.read(task).to_dict(),
         "training": training.to_dict(),
     }
 

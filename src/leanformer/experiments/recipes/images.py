@@ -85,12 +85,13 @@ def images() -> Recipe:
     """Your own images: DIR/train/CLASS/*.png with DIR/val/CLASS/*.png, or parquet files.
 
     Command: leanformer compare images --data DIR --model vit_small_patch16_224
-    The lean design is what `leanformer design` recommends for the model, or what --lean says.
+    With --model, the lean design is what `leanformer design` recommends, or what --lean says; without, a small ViT of
+    12 layers is compared with one of 6.
     """
     original = models.architecture_of("vit_tiny_patch16_224")
     return Recipe(
         name="images",
-        task=tasks.ImageClasses(dataset="images", img_size=224, flip=True),
+        task=tasks.ImageClasses(dataset="", img_size=224, flip=True),
         original=original,
         lean=original.resized(depth=6, heads=6, mlp_dim=384),
         training=Training(steps=2000, batch=64, lr=5e-4),
