@@ -28,16 +28,20 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         ("", "train.tsv is empty"),
     ],
 )
-def test_wrong_tables_are_told(tmp_path: Path, content: str, message: str) -> None:
+def test_wrong_tables_are_reported(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "train.tsv").write_text(content)
     (tmp_path / "test.tsv").write_text("text\tlabel\nx\t1\n")
     with pytest.raises(ValueError, match=message):
         labelled_texts.find(str(tmp_path))
 
 
-def test_missing_texts_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_texts_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"holds no train file \(\.parquet or \.tsv\)"):
         labelled_texts.find(str(tmp_path))
+    (tmp_path / "train.txt").write_text("a text")
+    for wrong in (tmp_path / "train.txt", tmp_path / "nowhere"):
+        with pytest.raises(ValueError, match="is not a folder; needed is a folder with train and test files"):
+            labelled_texts.find(str(wrong))
     monkeypatch.setattr("leanformer.data.hub._unreachable", lambda: "")
     monkeypatch.setattr("datasets.load_dataset", lambda name: (_ for _ in ()).throw(ConnectionError("no network")))
     message = (

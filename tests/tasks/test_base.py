@@ -1,4 +1,4 @@
-"""Every task: found by name in this process and another, written and read back, and told where the data are."""
+"""Every task: found by name in this process and another, written and read back, and directed to data."""
 
 import json
 import subprocess

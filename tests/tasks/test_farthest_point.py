@@ -126,7 +126,7 @@ def test_the_error_is_the_mean_squared_error_times_the_dimension(parts: int) -> 
         (dict(distribution="antipodal", points=5), "opposite pairs need an even number of points, got 5"),
     ],
 )
-def test_wrong_settings_are_told(changes: dict[str, Any], message: str) -> None:
+def test_wrong_settings_are_reported(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FarthestPoint(**changes)
 
@@ -264,7 +264,7 @@ def test_without_positions_the_order_does_not_matter_and_there_is_no_longest_sam
         ),
     ],
 )
-def test_widths_that_do_not_fit_are_told(sizes: dict[str, Any], message: str) -> None:
+def test_widths_that_do_not_fit_are_reported(sizes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         zoo.architecture_of("farthest-point", heads=1, head_dim=8, mlp_dim=8, **sizes)
 

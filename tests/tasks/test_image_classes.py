@@ -1,4 +1,4 @@
-"""Image tasks: where the data come from, that parts make up the whole, and what bad data are told."""
+"""Image tasks: where the data come from, that parts make up the whole, and messages about bad data."""
 
 import gzip
 import os
@@ -261,7 +261,7 @@ def test_a_label_out_of_range_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         ImageClasses(dataset="cifar10").load()
 
 
-def test_wrong_folders_are_told(tmp_path: Path, folder: Path) -> None:
+def test_wrong_folders_are_reported(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(ValueError, match="nowhere is not a folder, and there is no data set of that name"):
         ImageClasses(dataset=str(tmp_path / "nowhere")).load()
     (tmp_path / "empty").mkdir()

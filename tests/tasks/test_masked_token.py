@@ -88,6 +88,6 @@ def test_a_ramped_run_trains(corpus: Path, tmp_path: Path) -> None:
         (dict(tokenizer="bytes"), r"the tokenizer bytes has no \[MASK\] and \[SEP\]; use wordpiece:SIZE"),
     ],
 )
-def test_wrong_settings_are_told(corpus: Path, settings: dict[str, Any], message: str) -> None:
+def test_wrong_settings_are_reported(corpus: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MaskedToken(**{"dataset": str(corpus), "length": 32, **settings}).load()

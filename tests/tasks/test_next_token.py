@@ -63,7 +63,7 @@ def test_every_held_out_token_is_predicted_once(parts: int) -> None:
     assert score["bits_per_byte"] == pytest.approx(expected)
 
 
-def test_bad_texts_are_told(tmp_path: Path) -> None:
+def test_bad_texts_are_reported(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text(" \n")
     with pytest.raises(ValueError, match="the training part has 0 tokens, too few for one window of 128"):
         NextToken(dataset=str(tmp_path / "empty.txt")).load()
@@ -81,7 +81,7 @@ def test_bad_texts_are_told(tmp_path: Path) -> None:
         NextToken(length=1)
 
 
-def test_texts_longer_than_the_model_are_told(tmp_path: Path) -> None:
+def test_texts_longer_than_the_model_are_reported(tmp_path: Path) -> None:
     recipe = adjusted(recipes.recipe("pydoc"), settings=["task.length=128", "task.tokenizer=bytes"])
     with pytest.raises(
         ValueError, match="original: the model takes at most 64 tokens, got a sequence of 128"

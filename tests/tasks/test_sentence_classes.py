@@ -84,7 +84,7 @@ def test_mnli_is_judged_on_both_its_splits(tmp_path: Path) -> None:
     assert set(sums[1].values()) == {0.0}, "only the first process judges"
 
 
-def test_bad_tables_are_told(tmp_path: Path) -> None:
+def test_bad_tables_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no GLUE task 'wnli'; there are mnli, sst2"):
         SentenceClasses(name="wnli")
     write_glue(tmp_path, "sst2", splits=("validation",))

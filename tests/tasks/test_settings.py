@@ -1,5 +1,6 @@
 """Settings: a wrong type or range is one line that names the setting, what is needed and what was given."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -36,6 +37,16 @@ def test_wrong_settings_are_named(task: str, settings: dict[str, Any], message: 
     with pytest.raises(ValueError, match=message) as raised:
         getattr(tasks, task)(**settings)
     assert len(str(raised.value).splitlines()) == 1
+
+
+def test_settings_of_other_types_are_left_to_the_task() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Cropped(tasks.ImageClasses):
+        box: tuple[int, int] = (4, 4)
+
+    assert Cropped(box=(2, 3)).box == (2, 3)
+    with pytest.raises(ValueError, match="flip must be true or false, got 1"):
+        Cropped(flip=1)  # type: ignore[arg-type]
 
 
 def test_a_whole_number_is_a_number() -> None:

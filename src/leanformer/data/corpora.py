@@ -31,7 +31,9 @@ class KnownCorpus:
     """A public corpus."""
 
     folders: tuple[str, ...]
+    """Names of its folder in the data folder."""
     hub: str
+    """Its name on the hub."""
     streamed: bool = False
     """Too large to be downloaded whole."""
 

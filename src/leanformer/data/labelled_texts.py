@@ -52,6 +52,8 @@ class LabelledPairs:
 def find(dataset: str, root: str | None = None) -> LabelledTexts:
     """The texts of that name or in that folder; `root` is the data folder [default: LEANFORMER_DATA]."""
     folder = find_folder(dataset, root)
+    if folder is None and (Path(dataset).exists() or dataset.startswith(("/", ".", "~"))):
+        raise ValueError(f"{dataset} is not a folder; needed is a folder with train and test files (.parquet or .tsv)")
     if folder is None:
         rows, source = _from_hub(dataset, root)
     else:

@@ -6,8 +6,8 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from types import NoneType
-from typing import Any, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 """Types of settings, in words."""
@@ -37,9 +37,14 @@ def check(
 
 @functools.cache
 def _kinds(task: Any) -> dict[str, tuple[type, ...]]:
-    """The types that each setting may have."""
+    """The types that each setting may have; settings of other types are the task's own to check."""
     hints = get_type_hints(task)
-    return {item.name: get_args(hints[item.name]) or (hints[item.name],) for item in fields(task)}
+    kinds = {item.name: _members(hints[item.name]) for item in fields(task)}
+    return {name: found for name, found in kinds.items() if all(kind in (*NAMES, NoneType) for kind in found)}
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def _is(value: Any, kind: type) -> bool:
