@@ -144,6 +144,7 @@ def place(tmp_path: Path) -> Path:
         ("ImageClasses", {"dataset": "fashion-mnist"}, "images", {"dataset": "images"}),
         ("ImageClasses", {"dataset": "digits"}, "images", {"dataset": "images"}),
         ("ImageClasses", {"dataset": "images"}, "images", {"dataset": "images"}),
+        ("ImageClasses", {"dataset": ""}, "images", {"dataset": "images"}),
         ("ImageClasses", {"dataset": "someone/cifar10"}, ".", {"root": "."}),
         ("PixelClasses", {"dataset": "cifar10"}, ".", {"root": "."}),
         ("PixelClasses", {"dataset": "digits"}, "images", {"dataset": "images"}),

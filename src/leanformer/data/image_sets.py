@@ -90,8 +90,8 @@ def find(name: str, root: str | None = None) -> ImageSet:
     """The set of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
     if not name:
         raise ValueError(
-            f"no images are named: give your images, a folder with train/CLASS/*.png and val/CLASS/*.png, or the name of "
-            f"a data set ({', '.join(SETS)})"
+            f"no images are named: give your images, a folder with train/CLASS/*.png and val/CLASS/*.png, or the name "
+            f"of a data set ({', '.join(SETS)})"
         )
     known = SETS.get(name)
     if known is None and _is_path(name):
