@@ -23,7 +23,6 @@ WELL_KNOWN = ("llama", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "he
 DERIVED = ("layer_types",)
 """Config fields that upstream derives from the depth when they are left out."""
 
-
 UNSUITABLE = (ValueError, KeyError, StrictDataclassError)
 """What upstream raises for default configs, and for models of one layer, that it cannot build."""
 
@@ -155,9 +154,10 @@ class Decoder(HuggingFaceFamily):
 
 @functools.cache
 def why_not_plain(model_type: str) -> str:
-    """What keeps a model type's layers from being what its config's sizes say: experts, latent heads, hybrid layers.
+    """Why a model type cannot be resized; empty if it can.
 
-    One layer is built on the meta device to see it. Empty if the layers are plain.
+    Layers with experts or latent heads, and hybrid layers, are not described by the sizes in the config. One layer is
+    built on the meta device to compare them.
     """
     family = Decoder()
     config = default_config(model_type)
