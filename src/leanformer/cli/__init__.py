@@ -23,7 +23,7 @@ def main() -> None:
         code = app(standalone_mode=False)
     except TyperException as error:
         context = getattr(error, "ctx", None)
-        if type(error).__name__ == "NoArgsIsHelpError":
+        if context is not None and type(error).__name__ == "NoArgsIsHelpError":
             print(context.get_help())
         else:
             where = context.command_path if context is not None else "leanformer"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import computed_field
 
@@ -21,7 +21,7 @@ from leanformer.experiments.overrides import adjusted
 from leanformer.experiments.records import Comparison
 from leanformer.experiments.verdicts import Estimate, Verdict, compare_pairs, estimate
 from leanformer.machine import is_first_process
-from leanformer.records.base import Json, RecordPart
+from leanformer.records.base import Json, Migration, RecordPart
 from leanformer.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.tasks.sentence_classes import SentenceClasses
 
@@ -57,7 +57,7 @@ class Glue(DatedRecord):
     """GLUE's tasks by arm."""
 
     kind: ClassVar[str] = "glue"
-    migrations: ClassVar[Any] = {1: _from_version_1}
+    migrations: ClassVar[Mapping[int, Migration]] = {1: _from_version_1}
 
     tasks: dict[str, TaskScores]
     average: dict[ArmName, Estimate]

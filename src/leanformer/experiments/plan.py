@@ -14,10 +14,10 @@ from leanformer.architecture import Architecture
 from leanformer.experiments.arms import ArmName
 from leanformer.experiments.budgets import Budget, steps_of
 from leanformer.experiments.recipe import Recipe
-from leanformer.records.base import Json, PlainArchitecture, Record
+from leanformer.records.base import Json, Migration, PlainArchitecture, Record
 from leanformer.records.circumstances import Circumstances, circumstances
 from leanformer.tasks.base import Data, Task
-from leanformer.training.result import RESULT
+from leanformer.training.result import RESULT, with_current_task
 from leanformer.training.run import PlainTraining, Run, differences, write_run
 
 PLAN = "plan.json"
@@ -29,6 +29,7 @@ class ComparisonPlan(Record):
     """What will be run."""
 
     kind: ClassVar[str] = "plan"
+    migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
     name: str
     task: Json

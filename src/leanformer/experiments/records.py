@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from pydantic import computed_field
 
@@ -10,11 +11,10 @@ from leanformer.experiments import sentences
 from leanformer.experiments.arms import LEAN, ORIGINAL, ArmName
 from leanformer.experiments.budgets import Budget
 from leanformer.experiments.verdicts import Effects, Estimate, Outcome, Verdict, decide
-from leanformer.records.base import Json, PlainArchitecture, RecordPart
+from leanformer.records.base import Json, Migration, PlainArchitecture, RecordPart
 from leanformer.records.circumstances import DatedRecord
-from leanformer.tasks import TASKS
 from leanformer.tasks.base import Metric
-from leanformer.training.result import Evaluation
+from leanformer.training.result import Evaluation, with_current_task
 from leanformer.training.run import PlainTraining
 
 
@@ -89,8 +89,7 @@ def _from_version_1(written: Json) -> Json:
         }
 
     return {
-        **written,
-        "task": {**written["task"], "kind": TASKS.current_name(written["task"]["kind"])},
+        **with_current_task(written),
         "verdict": {
             "lean": {against: upgraded(found) for against, found in verdict["lean"].items()},
             "others": {arm: upgraded(found) for arm, found in verdict["others"].items()},
@@ -104,7 +103,7 @@ class Comparison(DatedRecord):
     """A comparison, finished or under way."""
 
     kind: ClassVar[str] = "comparison"
-    migrations: ClassVar[Any] = {1: _from_version_1}
+    migrations: ClassVar[Mapping[int, Migration]] = {1: _from_version_1}
 
     name: str
     source: str

@@ -13,10 +13,10 @@ from leanformer.experiments.arms import ArmName
 from leanformer.experiments.records import ArmResult
 from leanformer.experiments.sentences import FEWEST_SEEDS
 from leanformer.experiments.verdicts import Estimate
-from leanformer.records.base import Json, PlainArchitecture, Record, RecordPart
+from leanformer.records.base import Json, Migration, PlainArchitecture, Record, RecordPart
 from leanformer.records.circumstances import Circumstances, DatedRecord
-from leanformer.tasks import TASKS
 from leanformer.tasks.base import Metric
+from leanformer.training.result import with_current_task
 from leanformer.training.run import PlainTraining
 
 
@@ -45,13 +45,9 @@ class LeftOut(RecordPart):
     why: str
 
 
-def _with_current_task(written: Json) -> Json:
-    return {**written, "task": {**written["task"], "kind": TASKS.current_name(written["task"]["kind"])}}
-
-
 class SweepPlan(Record):
     kind: ClassVar[str] = "sweep-plan"
-    migrations: ClassVar[Any] = {1: _with_current_task}
+    migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
     name: str
     axes: dict[str, list[Any]]
@@ -88,7 +84,7 @@ class Sweep(DatedRecord):
     """A sweep, finished or under way."""
 
     kind: ClassVar[str] = "sweep"
-    migrations: ClassVar[Any] = {1: _with_current_task}
+    migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
     name: str
     axes: dict[str, list[Any]]

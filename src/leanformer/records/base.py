@@ -65,11 +65,11 @@ class Record(RecordPart):
     def parse(cls, written: Any, source: str) -> Self:
         """The record of plain JSON; `source` says in errors where it came from."""
         if not isinstance(written, dict):
-            raise ValueError(f"{source} is not a {cls.kind} record: it holds no JSON object")
+            raise ValueError(f"{source} is not a record of kind {cls.kind}: it holds no JSON object")
         found = dict(written)
         kind, version = found.pop("kind", cls.kind), found.pop("version", 1)
         if kind != cls.kind and not (version == 1 and kind == cls.former_kind):
-            raise ValueError(f"{source} is a {kind} record; needed is a {cls.kind} record")
+            raise ValueError(f"{source} is a record of kind {kind}; needed is the kind {cls.kind}")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise ValueError(f"{source} is damaged: version must be a whole number, got {version!r}")
         if version > cls.version:
@@ -85,7 +85,7 @@ class Record(RecordPart):
             raise ValueError(f"{source} is damaged: {first_problem(error)}") from error
         except (KeyError, TypeError, AttributeError) as error:  # a migration met something else than it expects
             raise ValueError(
-                f"{source} is damaged: not a {cls.kind} record of version {version} ({error!r})"
+                f"{source} is damaged: it has not the form of version {version} of {cls.kind} records ({error!r})"
             ) from error
 
     def changed(self, **fields: Any) -> Self:

@@ -8,11 +8,17 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from leanformer.records.base import Json, PlainArchitecture, Record, RecordPart
+from leanformer.records.base import Json, Migration, PlainArchitecture, Record, RecordPart
+from leanformer.tasks import TASKS
 from leanformer.tasks.base import Metric
 from leanformer.training.run import PlainTraining
 
 RESULT = "result.json"
+
+
+def with_current_task(written: Json) -> Json:
+    """A record of version 1 with its task under the present name of its kind."""
+    return {**written, "task": {**written["task"], "kind": TASKS.current_name(written["task"]["kind"])}}
 
 
 class KappaOverLayers(RecordPart):
@@ -56,6 +62,7 @@ class Result(Record):
 
     kind: ClassVar[str] = "result"
     former_kind: ClassVar[str | None] = "run"
+    migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
     name: str
     seed: int
