@@ -28,7 +28,7 @@ SHAPES = [
     (1024, 8, 8),
     (1, 197, 768),
     (1, 65, 192),
-    # where calling overhead is most of it
+    # mostly calling overhead
     (1, 64, 64),
     (1, 17, 64),
     (512, 1, 64),

@@ -56,7 +56,7 @@ def speed() -> dict[str, Any]:
 
 
 def table(record: dict[str, Any]) -> Table:
-    shown = Table("way", "designs a second", title=f"Counting ViT-B designs: {record['ratio']:,.0f} times as fast")
+    shown = Table("way", "designs per second", title=f"Counting ViT-B designs: {record['ratio']:,.0f} times as fast")
     for name, rate in record["designs_per_second"].items():
         shown.add_row(name, f"{rate:,.0f}")
     return shown

@@ -81,7 +81,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
         "ratio",
         "ours keeps, MB",
         "transformers, MB",
-        title="Nyström attention, a step",
+        title="One step of Nyström attention",
     )
     for row in rows:
         mine, theirs = (1000 * row["seconds"][name] for name in ("leanformer", "transformers"))

@@ -59,4 +59,5 @@ def test_mistakes(arguments: list[str], message: str) -> None:
     shown = call("design", *arguments)
     assert shown.returncode == 2
     assert shown.stdout == ""
-    assert message in " ".join(shown.stderr.split())
+    assert message in shown.stderr
+    assert len(shown.stderr.strip().splitlines()) == 1

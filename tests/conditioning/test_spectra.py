@@ -1,6 +1,8 @@
 """κ against a float64 SVD: accuracy over shapes and dtypes, exact singularity, scale, and the words for bad input."""
 
 import multiprocessing
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -202,6 +204,15 @@ def test_numbers_that_are_none_name_the_layer(value: float, shape: tuple[int, in
 def test_bad_input(matrices: torch.Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         condition_number(matrices)
+
+
+def test_neither_timm_nor_transformers_is_needed() -> None:
+    code = (
+        "import sys, torch, leanformer.conditioning as conditioning\n"
+        "print(conditioning.condition_number(torch.eye(3)).dtype, {'timm', 'transformers'} & set(sys.modules))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert shown.stdout == "torch.float64 set()\n", shown.stderr
 
 
 def test_threads_do_not_change_results() -> None:

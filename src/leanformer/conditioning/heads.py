@@ -37,7 +37,7 @@ class HeadsRow(RecordPart):
 
 
 class HeadsMeasurement(DatedRecord):
-    """What `leanformer measure --heads` writes."""
+    """κ at initialisation for several numbers of heads, as `leanformer measure` writes it."""
 
     kind: ClassVar[str] = "heads"
 

@@ -49,7 +49,7 @@ class Measurement(DatedRecord):
 
 
 class Ranks(DatedRecord):
-    """What `leanformer measure --rank` writes: the rank of W_Q W_Kᵀ, head by head."""
+    """The rank of W_Q W_Kᵀ, head by head, as `leanformer measure` writes it."""
 
     kind: ClassVar[str] = "ranks"
 
