@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 if TYPE_CHECKING:
     from leanformer.records.base import Record
@@ -130,5 +131,5 @@ def show(record: Record, table: Callable[[Any], Any], draw: Callable[[Any], Any]
     else:
         output.print(table(record))
         for warning in getattr(record, "warnings", ()):
-            output.print("[yellow]note[/]", warning, highlight=False, markup=False)
+            output.print(f"[yellow]note[/] {escape(warning)}", highlight=False)
     print_written(f"{path.with_suffix('.json')}, {', '.join(file.name for file in files)}")
