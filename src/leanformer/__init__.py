@@ -5,35 +5,54 @@ that timm's registry gets the paper's lean models, and the Auto classes of trans
 these libraries are imported.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from leanformer.models import registration
+from leanformer.models.registration import arrange as _arrange_registration
+from leanformer.registry import lazily as _lazily
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Architecture": "architecture",
-    "Stage": "architecture",
     "architecture_of": "models.names",
     "attention_blocks": "models.registry",
     "build": "models.registry",
     "compare": "experiments.comparison",
+    "Comparison": "experiments.records",
     "create": "models.names",
+    "Data": "tasks",
     "describe": "models.registry",
     "design": "designing.plan",
+    "FAMILIES": "models.registry",
+    "Family": "models.base",
     "from_pretrained": "models.weights",
+    "generate": "models.generation",
+    "glue": "experiments.glue",
+    "Grid": "experiments.grid",
     "lightning_callback": "conditioning.callbacks",
+    "Limits": "designing.plan",
     "load_weights": "models.weights",
     "measure": "conditioning.probing",
+    "Metric": "tasks",
     "probe": "conditioning.probing",
     "query_key_ranks": "conditioning.query_key",
+    "Recipe": "experiments.recipe",
+    "RECIPES": "experiments.recipes",
     "register": "models.registration",
+    "Result": "training.result",
+    "Run": "training.run",
     "save_pretrained": "models.weights",
+    "Setting": "costs.setting",
+    "Stage": "architecture",
+    "Sweep": "experiments.sweep_records",
     "sweep": "experiments.sweep",
+    "Task": "tasks",
+    "TASKS": "tasks",
     "track": "conditioning.tracking",
     "train": "training.loop",
     "trainer_callback": "conditioning.callbacks",
+    "Training": "training.settings",
+    "write_run": "training.run",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
@@ -46,29 +65,39 @@ if TYPE_CHECKING:
     from leanformer.conditioning.probing import probe as probe
     from leanformer.conditioning.query_key import query_key_ranks as query_key_ranks
     from leanformer.conditioning.tracking import track as track
+    from leanformer.costs.setting import Setting as Setting
+    from leanformer.designing.plan import Limits as Limits
     from leanformer.designing.plan import design as design
     from leanformer.experiments.comparison import compare as compare
+    from leanformer.experiments.glue import glue as glue
+    from leanformer.experiments.grid import Grid as Grid
+    from leanformer.experiments.recipe import Recipe as Recipe
+    from leanformer.experiments.recipes import RECIPES as RECIPES
+    from leanformer.experiments.records import Comparison as Comparison
     from leanformer.experiments.sweep import sweep as sweep
+    from leanformer.experiments.sweep_records import Sweep as Sweep
+    from leanformer.models.base import Family as Family
+    from leanformer.models.generation import generate as generate
     from leanformer.models.names import architecture_of as architecture_of
     from leanformer.models.names import create as create
     from leanformer.models.registration import register as register
+    from leanformer.models.registry import FAMILIES as FAMILIES
     from leanformer.models.registry import attention_blocks as attention_blocks
     from leanformer.models.registry import build as build
     from leanformer.models.registry import describe as describe
     from leanformer.models.weights import from_pretrained as from_pretrained
     from leanformer.models.weights import load_weights as load_weights
     from leanformer.models.weights import save_pretrained as save_pretrained
+    from leanformer.tasks import TASKS as TASKS
+    from leanformer.tasks import Data as Data
+    from leanformer.tasks import Metric as Metric
+    from leanformer.tasks import Task as Task
     from leanformer.training.loop import train as train
+    from leanformer.training.result import Result as Result
+    from leanformer.training.run import Run as Run
+    from leanformer.training.run import write_run as write_run
+    from leanformer.training.settings import Training as Training
 
+__getattr__, __dir__ = _lazily(__name__, _HOMES)
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'leanformer' has no attribute {name!r}")
-    return getattr(import_module(f"leanformer.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-registration.arrange()
+_arrange_registration()

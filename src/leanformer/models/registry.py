@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -78,7 +79,12 @@ def family(key: str) -> Family:
 
 
 def _all() -> Iterator[Family]:
-    return (family(key) for key in FAMILIES.names())
+    """Every family; one of an installed package that cannot be loaded is warned of and passed over."""
+    for key in FAMILIES.names():
+        try:
+            yield family(key)
+        except ValueError as error:
+            warnings.warn(str(error), stacklevel=2)
 
 
 def register() -> None:
@@ -117,7 +123,10 @@ def _library_of(name: str) -> str:
 
 
 def of(model: nn.Module) -> Family:
-    """The family that a module belongs to."""
+    """The family that a module belongs to: the one that built it, else the first that knows its class."""
+    built_as = getattr(model, "architecture", None)
+    if isinstance(built_as, Architecture):
+        return family(built_as.family)
     for each in _all():
         if each.owns(model):
             return each

@@ -1,0 +1,213 @@
+"""Registries: own entries, decorators, entry points, references; what is wrong is one clear line."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leanformer.registry import CODE_VARIABLE, Registry, lazily, reference_to, resolve
+
+
+@pytest.fixture
+def registry() -> Registry[Callable[..., object]]:
+    return Registry(
+        "shape", group="leanformer.tests", own={"path": "pathlib:Path", "join": "os.path:join"}, renamed={"way": "path"}
+    )
+
+
+def test_own_entries_are_found_by_present_and_former_names(registry: Registry[Callable[..., object]]) -> None:
+    assert registry.names() == ["path", "join"]
+    assert registry.get("path") is Path
+    assert registry.get("way") is Path
+    assert registry.get("join") is os.path.join
+    assert registry.current_name("way") == "path"
+
+
+def test_a_decorator_adds_an_entry_once(registry: Registry[Callable[..., object]]) -> None:
+    @registry.register("square")
+    def square() -> None: ...
+
+    assert registry.get("square") is square
+    assert registry.name_of(square) == "square"
+    assert registry.names() == ["path", "join", "square"]
+    with pytest.raises(ValueError, match='the shape "square" is registered already; choose another name'):
+        registry.register("square")(print)
+    with pytest.raises(ValueError, match='the shape "path" is registered already'):
+        registry.register("path")(print)
+
+
+def test_unknown_names_are_refused_with_what_is_near(registry: Registry[Callable[..., object]]) -> None:
+    with pytest.raises(ValueError, match=r'there is no shape "paths": did you mean path; code of your own is named as'):
+        registry.get("paths")
+    with pytest.raises(ValueError, match=r'there is no shape "zzz": there are path, join'):
+        registry.get("zzz")
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("nowhere.at_all:Name", '"nowhere.at_all:Name" cannot be imported: No module named'),
+        ("pathlib:Nothing", '"pathlib:Nothing": pathlib has no Nothing'),
+        ("no/file.py:name", "there is no file no/file.py"),
+        (":name", '":name" names no code: write package.module:Name or file.py:name'),
+    ],
+)
+def test_references_that_lead_nowhere_are_refused(reference: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        resolve(reference)
+
+
+def test_code_in_a_file_is_found_again_by_another_process(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("class Outer:\n    class Inner: ...\n")
+    found = resolve(f"{tmp_path}/mine.py:Outer.Inner")
+    reference = reference_to(found)
+    assert reference == f"{tmp_path.resolve()}/mine.py:Outer.Inner"
+    assert resolve(reference) is found
+    program = f"from leanformer.registry import resolve; print(resolve({reference!r}, from_record=True).__name__)"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert shown.stdout == "Inner\n", "a worker inherits what its parent trusts"
+
+
+def test_a_record_does_not_run_code_in_a_file_that_nobody_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(CODE_VARIABLE, raising=False)
+    (tmp_path / "stranger.py").write_text("raise SystemExit('executed')")
+    with pytest.raises(ValueError, match=f"a record names code in a file, .* if you trust it, set {CODE_VARIABLE}="):
+        resolve(f"{tmp_path}/stranger.py:task", from_record=True)
+    monkeypatch.setenv(CODE_VARIABLE, str(tmp_path / "stranger.py"))
+    with pytest.raises(SystemExit, match="executed"):
+        resolve(f"{tmp_path}/stranger.py:task", from_record=True)
+
+
+def test_a_name_is_imported_when_it_is_first_used() -> None:
+    find, listed = lazily("os", {"join": "path"})
+    assert find("join") is os.path.join
+    assert listed() == ["join"]
+    with pytest.raises(AttributeError, match="module 'os' has no attribute 'other'"):
+        find("other")
+
+
+# An installed package
+
+PACKAGE = """
+    from dataclasses import dataclass, replace
+
+    import torch
+
+    import leanformer as lf
+    from leanformer.experiments.recipes import recipe
+    from leanformer.models.timm.vit import ViT
+    from leanformer.tasks.image_classes import ImageClasses
+
+
+    @dataclass(frozen=True, kw_only=True)
+    class Upside(ImageClasses):
+        \"\"\"Digits that stand on their heads.\"\"\"
+
+        def load(self):
+            data = super().load()
+            data.source = "digits, upside down"
+            data.images, data.held_out = data.images.flip(-2), data.held_out.flip(-2)
+            return data
+
+
+    class Plain(ViT):
+        key = "plain"
+
+        def names(self):
+            return ["plain-vit"]
+
+        def known(self, name):
+            return name == "plain-vit"
+
+        def read(self, name, **options):
+            options = dict(num_classes=10, img_size=8, patch_size=4, in_chans=1) | options
+            found = ViT().read("vit_tiny_patch16_224", **options)
+            return replace(found, family="plain").resized(width=8, depth=2, heads=2, head_dim=4, mlp_dim=8)
+
+        def owns(self, model):
+            return super().owns(model) and getattr(getattr(model, "architecture", None), "family", "") == "plain"
+
+
+    def upside():
+        \"\"\"Digits upside down. Command: leanformer compare upside\"\"\"
+        original = lf.architecture_of("plain-vit")
+        return replace(
+            recipe("digits"),
+            name="upside",
+            task=Upside(dataset="digits"),
+            original=original,
+            lean=original.resized(depth=1, heads=4),
+            training=lf.Training(steps=4, batch=8, evaluations=1, probe=0, save_every=2),
+        )
+"""
+ENTRY_POINTS = """
+    [leanformer.families]
+    plain = outside:Plain
+    broken = outside_nowhere:Nothing
+
+    [leanformer.tasks]
+    upside-down = outside:Upside
+
+    [leanformer.recipes]
+    upside = outside:upside
+"""
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment in which a package with a family, a task and a recipe is installed."""
+    site = tmp_path / "site"
+    about = site / "outside-1.0.dist-info"
+    about.mkdir(parents=True)
+    (site / "outside.py").write_text(textwrap.dedent(PACKAGE))
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(textwrap.dedent(ENTRY_POINTS))
+    return {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
+
+
+def test_an_installed_package_adds_a_family_a_task_and_a_recipe(outside: dict[str, str], tmp_path: Path) -> None:
+    program = """
+        import sys
+        import leanformer as lf
+        from leanformer.experiments.recipes import names
+        from leanformer import tasks
+        assert "upside" in names() and "upside-down" in tasks.TASKS.names() and "plain" in lf.FAMILIES.names()
+        model = lf.create("plain-vit", heads=4)
+        assert lf.describe(model).family == "plain", lf.describe(model)
+        record = lf.compare("upside", seeds=2, out=sys.argv[1], jobs=2)
+        assert record.source == "digits, upside down"
+        assert record.task["kind"] == "upside-down"
+        try:
+            lf.FAMILIES.get("broken")
+        except ValueError as error:
+            print(error)
+    """
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", textwrap.dedent(program), str(out)]
+    shown = subprocess.run(command, env=outside, capture_output=True, text=True, check=False, timeout=300)
+    assert shown.returncode == 0, shown.stderr[-3000:]
+    assert shown.stdout == (
+        "the family \"broken\" of the package outside cannot be loaded: No module named 'outside_nowhere'\n"
+    )
+    # A run that lost its result resumes in a process of its own; without the package, one line says what is missing.
+    lean = out / "lean" / "seed-1"
+    before = (lean / "result.json").read_bytes()
+    (lean / "result.json").unlink()
+    leanformer = str(Path(sys.executable).with_name("leanformer"))
+    resumed = subprocess.run([leanformer, "train", str(lean)], env=outside, capture_output=True, text=True, check=False)
+    assert resumed.returncode == 0, resumed.stderr[-3000:]
+    assert (lean / "result.json").read_bytes() == before
+    (lean / "result.json").unlink()
+    without = {key: value for key, value in outside.items() if key != "PYTHONPATH"}
+    shown = subprocess.run([leanformer, "train", str(lean)], env=without, capture_output=True, text=True, check=False)
+    assert shown.returncode == 2
+    assert 'there is no task "upside-down"' in shown.stderr
+    assert len(shown.stderr.strip().splitlines()) == 1
+    report = subprocess.run([leanformer, "report", str(out)], env=outside, capture_output=True, text=True, check=False)
+    assert report.returncode == 0, report.stderr[-3000:]
