@@ -54,6 +54,6 @@ def test_it_is_read_drawn_and_written_anew(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind, _, _ in KINDS.values()])
 def test_a_record_of_another_kind_is_named(kind: type[Record]) -> None:
-    with pytest.raises(ValueError, match=f"is a sweep record; needed is a {kind.kind} record"):
+    with pytest.raises(ValueError, match=f"is a record of kind sweep; needed is the kind {kind.kind}"):
         kind.read(RESULTS / "sweep-farthest" / "sweep.json")
     assert {"kind", "version", "command"} <= set(kind.schema_of_file()["required"])

@@ -39,7 +39,7 @@ def test_a_record_is_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(kind="sweep"), "is a sweep record; needed is a design record"),
+        (dict(kind="sweep"), "is a record of kind sweep; needed is the kind design"),
         (dict(version=99), "was written by a newer leanformer"),
         (dict(setting={"batch": 0}), "damaged: setting: batch must be at least 1"),
         (dict(considered="many"), "damaged: considered"),
