@@ -7,7 +7,7 @@ import pytest
 
 from leanformer.costs.runs import WholeRun
 from leanformer.designing.plan import Limits, design
-from leanformer.designing.record import DesignRecord
+from leanformer.designing.record import DesignRecord, _short
 
 COMMITTED = Path(__file__).parents[2] / "results" / "design-vit-base" / "design.json"
 
@@ -17,7 +17,7 @@ def test_the_committed_record_is_read_and_made_again() -> None:
     written, record = json.loads(COMMITTED.read_text(encoding="utf-8")), DesignRecord.read(COMMITTED)
     assert record.recommended.params == 40_112_872
     assert record.words[0] == written["words"][0]
-    assert "multiply-accumulates (MACs) per sample go from 17.56 to 8.26 G" in record.words[1]
+    assert "Multiply-accumulates (MACs) per sample go from 17.56 to 8.26 G" in record.words[1]
     assert record.words[-2:] == written["words"][-2:]
     plan = design("vit_base_patch16_224", limits=Limits(params=86_567_656 // 2))
     made = plan.record(WholeRun(samples=384_000_000, devices=8)).to_dict()
@@ -50,6 +50,14 @@ def test_damaged_records(change: dict, message: str) -> None:
     written = json.loads(COMMITTED.read_text(encoding="utf-8"))
     with pytest.raises(ValueError, match=message):
         DesignRecord.parse({**written, **change}, "a.json")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(384_000_000, "384 M"), (1_500_000, "1.5 M"), (2_000_000_000, "2 G"), (1_281_167, "1,281,167"), (7, "7")],
+)
+def test_counts_as_people_write_them(count: int, text: str) -> None:
+    assert _short(count) == text
 
 
 def test_the_schema_names_every_field() -> None:

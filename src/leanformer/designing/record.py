@@ -102,8 +102,8 @@ def _costs(record: DesignRecord) -> str:
     macs = f"{was.forward_macs / batch / 1e9:.2f} to {now.forward_macs / batch / 1e9:.2f} G"
     peak = record.recommended_peak_bytes / 1e9
     return (
-        f"Memory for a batch of {batch} goes from {memory} (traced peak {peak:.1f} GB), "
-        f"multiply-accumulates (MACs) per sample go from {macs}."
+        f"Memory for a batch of {batch} goes from {memory} (traced peak {peak:.1f} GB). "
+        f"Multiply-accumulates (MACs) per sample go from {macs}."
     )
 
 
@@ -138,7 +138,7 @@ def _counted(count: int, word: str) -> str:
 
 def _short(count: int) -> str:
     """A round count as people write it: 384 M."""
-    for factor, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if count >= factor and count % (factor // 1000) == 0:
-            return f"{count / factor:g} {unit}"
+    for factor, unit in ((10**9, "G"), (10**6, "M")):
+        if count >= factor and count % (factor // 10) == 0:
+            return f"{count / factor:.10g} {unit}"
     return f"{count:,}"
