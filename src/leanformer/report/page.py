@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -24,36 +26,48 @@ FORMATS = (".png", ".svg", ".pdf")
 
 def write(record: Comparison, folder: Path) -> list[Path]:
     """Write report.html, report.md and the figures; returns the two pages."""
-    drawn = figures.drawn(record)
+    drawn = {name: (caption, draw()) for name, (caption, draw) in figures.available(record).items()}
     for name, (_, figure) in drawn.items():
         save(figure, folder / "figures" / name, FORMATS)
+    inline = [(caption, _inline(figure)) for caption, figure in drawn.values()]
+    pages = {folder / "report.html": html(record, inline), folder / "report.md": markdown(record)}
+    for page, text in pages.items():
+        write_text(page, text)
+    return list(pages)
+
+
+def html(record: Comparison, inline: Sequence[tuple[str, Markup]]) -> str:
+    """The page, with figures that are SVG elements."""
+    plain = record.to_dict()
+    configuration = json.dumps({key: plain[key] for key in ("task", "training", "budget", "arms")}, indent=2)
+    shade = SHADES.get(record.verdict.outcome or "", "#8a919e")
+    return _rendered("page.html.jinja", record, figures=inline, configuration=configuration, shade=shade)
+
+
+def markdown(record: Comparison) -> str:
+    """The page as Markdown; its figures are files beside it."""
+    files = [(caption, f"figures/{name}.png") for name, (caption, _) in figures.available(record).items()]
+    return _rendered("page.md.jinja", record, files=files, markdown=tables.markdown, text=tables.markdown_text)
+
+
+def _rendered(template: str, record: Comparison, **more: Any) -> str:
     environment = Environment(
         loader=PackageLoader("leanformer", "report"),
         autoescape=select_autoescape(["html.jinja"]),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    plain = record.to_dict()
-    context = {
-        "record": record,
-        "sentences": [as_sentence(phrase) for phrase in record.sentences()],
-        "headings": comparison.headings(record),
-        "rows": comparison.rows(record),
-        "seed_headings": comparison.seed_headings(record),
-        "seed_rows": comparison.seed_rows(record),
-        "note": comparison.note(record),
-        "shade": SHADES.get(record.verdict.outcome or "", "#8a919e"),
-        "figures": [(caption, _inline(figure)) for caption, figure in drawn.values()],
-        "files": [(caption, f"figures/{name}.png") for name, (caption, _) in drawn.items()],
-        "configuration": json.dumps({key: plain[key] for key in ("task", "training", "budget", "arms")}, indent=2),
-        "machine": comparison.machine(record),
-        "markdown": tables.markdown,
-        "text": tables.markdown_text,
-    }
-    pages = [folder / "report.html", folder / "report.md"]
-    for page in pages:
-        write_text(page, environment.get_template(f"page{page.suffix}.jinja").render(context))
-    return pages
+    return environment.get_template(template).render(
+        record=record,
+        sentences=[as_sentence(phrase) for phrase in record.sentences()],
+        headings=comparison.headings(record),
+        rows=comparison.rows(record),
+        seed_headings=comparison.seed_headings(record),
+        seed_rows=comparison.seed_rows(record),
+        note=comparison.note(record),
+        machine=comparison.machine(record),
+        **more,
+    )
 
 
 def _inline(figure: Figure) -> Markup:

@@ -24,16 +24,18 @@ COLOURS = {ORIGINAL: INK, LEAN: FIXED, SHALLOW: SPLIT, WIDE: SIMULATION}
 MORE = (THEORY, "#b5838d", "#6b705c", "#e9a23b")
 
 
-def drawn(record: Comparison) -> dict[str, tuple[str, Figure]]:
-    """Every figure that the record has the data for, by file name, with its caption."""
+def available(record: Comparison) -> dict[str, tuple[str, Callable[[], Figure]]]:
+    """Every figure that the record has the data for, by file name: its caption, and what draws it."""
     metric, runs = record.metric.name, runs_of(record)
-    found = {}
+    found: dict[str, tuple[str, Callable[[], Figure]]] = {
+        "learning_curves": (f"Held-out {metric} along training", lambda: learning_curves(record)),
+        "score_by_params": (f"{metric.capitalize()} against parameters", lambda: score_by_params(record)),
+    }
     if record.verdict.lean:
-        found["differences"] = ("Paired differences and their 95 % intervals", differences(record))
-    found["learning_curves"] = (f"Held-out {metric} along training", learning_curves(record))
-    found["score_by_params"] = (f"{metric.capitalize()} against parameters", score_by_params(record))
+        caption = "Paired differences and their 95 % intervals"
+        found = {"differences": (caption, lambda: differences(record)), **found}
     if any(point.kappa for evaluations in runs.values() for run in evaluations for point in run):
-        found["kappa"] = ("Condition number of the attention over training", kappa_over_training(runs))
+        found["kappa"] = ("Condition number of the attention over training", lambda: kappa_over_training(runs))
     return found
 
 

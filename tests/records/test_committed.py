@@ -1,0 +1,40 @@
+"""The committed records: each is read by the present classes, and the pages beside them are what they give today."""
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from leanformer import records
+from leanformer.experiments.glue import Glue
+from leanformer.experiments.records import Comparison
+from leanformer.experiments.sweep_records import Sweep
+from leanformer.records.files import read_json
+from leanformer.report import glue, page, sweep
+
+RESULTS = Path(__file__).parents[2] / "results"
+FILES = sorted(path for path in RESULTS.rglob("*.json") if "bench" not in path.parts)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RESULTS)))
+def test_every_committed_record_is_read_and_written_by_its_class(path: Path) -> None:
+    found = records.record_class(read_json(path)["kind"])
+    record = found.read(path)
+    again = record.to_dict()
+    assert found.parse(again, "again") == record
+    jsonschema.validate(again, found.schema_of_file())
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.rglob("comparison.json")), ids=lambda path: path.parent.name)
+def test_pages_of_comparisons_are_what_their_records_give(path: Path) -> None:
+    assert page.markdown(Comparison.read(path)) == path.with_name("report.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.rglob("sweep.json")), ids=lambda path: path.parent.name)
+def test_pages_of_sweeps_are_what_their_records_give(path: Path) -> None:
+    assert sweep.markdown(Sweep.read(path)) == path.with_name("sweep.md").read_text(encoding="utf-8")
+
+
+def test_the_page_of_glue_is_what_its_record_gives() -> None:
+    record = Glue.read(RESULTS / "glue" / "glue.json")
+    assert glue.markdown(record) == (RESULTS / "glue" / "glue.md").read_text(encoding="utf-8")
