@@ -172,7 +172,8 @@ class _FusedOnMeta:
     def __init__(self) -> None:
         self._lock, self._entered = threading.Lock(), 0
         self._original: Callable[..., torch.Tensor] = F.scaled_dot_product_attention
-        self._replacement = self._attention  # one object, to be recognised by: a bound method is made anew at each use
+        # Each access to a bound method gives a new object: keep one, to recognise it on exit.
+        self._replacement = self._attention
 
     def __enter__(self) -> None:
         with self._lock:
@@ -208,7 +209,7 @@ def _kernels(model: nn.Module, precision: Precision) -> Iterator[None]:
         try:
             for child in (child for block in lists for child in block.children()):
                 if "forward" not in vars(child):
-                    child.forward = autocast.around(child.forward)  # type: ignore[method-assign]
+                    child.forward = autocast.around(child.forward)
                     wrapped.append(child)
             with autocast if precision == "bfloat16" else contextlib.nullcontext():
                 yield
