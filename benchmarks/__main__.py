@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks import conditioning, cost, generators, nystrom, training
-from leanformer.records.circumstances import circumstances
-from leanformer.records.files import write_json
+from leanformer.foundation.records.circumstances import circumstances
+from leanformer.foundation.records.files import write_json
 
 RESULTS = Path(__file__).parents[1] / "results" / "bench"
 

@@ -40,13 +40,13 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArgu
 from leanformer.data.image_sets import DEBIAN
 from leanformer.data.order import Order, Share
 from leanformer.experiments.recipes import recipe
+from leanformer.foundation.records.numbers import quantiles
 from leanformer.models import registry as families
-from leanformer.records.numbers import quantiles
 from leanformer.tasks.base import Batch
 from leanformer.tasks.image_classes import ImageClassesData
+from leanformer.training.loop import train
 from leanformer.training.optimizer import decay_groups
 from leanformer.training.randomness import seed_everything
-from leanformer.training.loop import train
 from leanformer.training.run import Run, write_run
 
 WARMUP = 4

@@ -7,8 +7,8 @@ these libraries are imported.
 
 from typing import TYPE_CHECKING
 
+from leanformer.foundation.registry import lazily as _lazily
 from leanformer.models.registration import arrange as _arrange_registration
-from leanformer.registry import lazily as _lazily
 
 __version__ = "0.1.0"
 

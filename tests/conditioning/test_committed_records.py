@@ -11,7 +11,7 @@ from rich.table import Table
 from leanformer.conditioning.heads import HeadsMeasurement
 from leanformer.conditioning.measurement import Measurement, Ranks
 from leanformer.conditioning.theory import Theory
-from leanformer.records.base import Record
+from leanformer.foundation.records.base import Record
 from leanformer.report import measurement as report
 from leanformer.report.figures import measurement as figures
 

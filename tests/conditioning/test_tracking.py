@@ -14,8 +14,8 @@ from torch import nn
 import leanformer as lf
 from leanformer.conditioning.callbacks import lightning_callback, trainer_callback
 from leanformer.conditioning.tracking import Tracker
+from leanformer.foundation.records.files import plain
 from leanformer.models import registry as families
-from leanformer.records.files import plain
 from support.architectures import SMALL
 from support.training_loop import train, train_distributed
 

@@ -26,7 +26,7 @@ from leanformer.experiments.overrides import adjusted, redesigned
 from leanformer.experiments.plan import make_plan
 from leanformer.experiments.records import Comparison
 from leanformer.experiments.sentences import as_sentence
-from leanformer.machine import cores
+from leanformer.foundation.machine import cores
 from leanformer.report import comparison as report
 from leanformer.report import page
 from leanformer.runners.choice import default_jobs

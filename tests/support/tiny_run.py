@@ -10,7 +10,8 @@ from leanformer.models import names as zoo
 from leanformer.tasks import load
 from leanformer.tasks.base import Data
 from leanformer.tasks.image_classes import ImageClasses
-from leanformer.training.run import Run, Training, write_run
+from leanformer.training.run import Run, write_run
+from leanformer.training.settings import Training
 
 TASK = ImageClasses(dataset="digits", shift=1)
 
@@ -43,12 +44,12 @@ def digits(**changes: Any) -> Data:
 
 def recipe(**changes: Any) -> Recipe:
     """A comparison of such runs."""
-    original = architecture().with_depth(2)
+    original = architecture().resized(depth=2)
     base = Recipe(
         name="small",
         task=TASK,
         original=original,
-        lean=original.with_depth(1).with_heads(4).with_mlp(16),
+        lean=original.resized(depth=1, heads=4, mlp_dim=16),
         training=training(steps=6, evaluations=2, save_every=None),
         margin=5.0,
     )

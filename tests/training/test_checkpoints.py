@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leanformer.records.files import locked, write_text
+from leanformer.foundation.records.files import locked, write_text
 from leanformer.training.checkpoints import SUMS, Checkpoints
 from leanformer.training.randomness import random_state, set_random_state
 

@@ -1,7 +1,6 @@
 """The loop: against a bare one, against itself after kills, on two processes, and when things go wrong."""
 
 import hashlib
-import json
 import math
 import multiprocessing
 import os
@@ -24,13 +23,13 @@ from leanformer.data.order import Order, Share
 from leanformer.models import registry as families
 from leanformer.models.weights import from_pretrained
 from leanformer.training.checkpoints import Checkpoints
+from leanformer.training.loop import train
 from leanformer.training.monitoring import Diverged
 from leanformer.training.optimizer import decay_groups
 from leanformer.training.randomness import seed_everything
-from leanformer.training.loop import train
-from leanformer.training.settings import Training
 from leanformer.training.result import Result
 from leanformer.training.run import read_run, write_run
+from leanformer.training.settings import Training
 from support import tiny_run as trained
 
 fork = multiprocessing.get_context("fork")
@@ -195,7 +194,7 @@ def checkpoints_before(message: str) -> int:
 
 
 def test_two_processes_keep_out_of_one_folder(tmp_path: Path) -> None:
-    from leanformer.records.files import locked
+    from leanformer.foundation.records.files import locked
 
     folder = trained.described(tmp_path)
     with locked(folder), pytest.raises(ValueError, match="another process is working in"):

@@ -9,7 +9,7 @@ from typer.exceptions import Abort, TyperException
 from leanformer.cli import compare, design, measure, sweep, train, glue, generate  # noqa: F401  # isort: skip
 from leanformer.cli import report, recipes, models, paper, schema  # noqa: F401  # isort: skip
 from leanformer.cli.shared import app, messages
-from leanformer.machine import disconnect, is_first_process
+from leanformer.foundation.machine import disconnect, is_first_process
 
 BAD_INPUT, INTERRUPTED = 2, 130
 """Exit codes, beside 0 for success and 1 for runs that diverged."""

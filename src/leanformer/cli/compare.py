@@ -68,7 +68,7 @@ def compare(
     from leanformer.experiments import recipes
     from leanformer.experiments.comparison import compare as run
     from leanformer.experiments.overrides import adjusted
-    from leanformer.machine import is_first_process
+    from leanformer.foundation.machine import is_first_process
 
     with messages.status("reading the recipe"):
         chosen = adjusted(

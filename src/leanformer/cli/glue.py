@@ -39,7 +39,7 @@ def glue(
     from leanformer.cli.progress import RunsProgress
     from leanformer.data.glue import GLUE_TASKS
     from leanformer.experiments.glue import glue as run
-    from leanformer.machine import is_first_process
+    from leanformer.foundation.machine import is_first_process
     from leanformer.report import glue as report
 
     folder = out or start / "glue"

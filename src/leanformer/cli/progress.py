@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from leanformer.machine import is_first_process
+from leanformer.foundation.machine import is_first_process
 
 
 class RunsProgress:

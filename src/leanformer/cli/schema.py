@@ -15,7 +15,7 @@ def schema(
 
     Every file that leanformer writes names its kind and version. Files of earlier versions are read too.
     """
-    from leanformer import records
+    from leanformer.foundation import records
 
     if kind:
         print_json(records.record_class(kind).schema_of_file())

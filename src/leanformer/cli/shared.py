@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 if TYPE_CHECKING:
-    from leanformer.records.base import Record
+    from leanformer.foundation.records.base import Record
 
 app = typer.Typer(
     name="leanformer",
@@ -103,7 +103,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
 
 
 def print_json(value: Any) -> None:
-    from leanformer.records.files import plain
+    from leanformer.foundation.records.files import plain
 
     print(json.dumps(plain(value), indent=2))
 

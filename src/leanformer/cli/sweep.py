@@ -65,7 +65,7 @@ def sweep(
     from leanformer.experiments import recipes
     from leanformer.experiments.overrides import adjusted, axes
     from leanformer.experiments.sweep import sweep as run
-    from leanformer.machine import is_first_process
+    from leanformer.foundation.machine import is_first_process
 
     with messages.status("reading the recipe"):
         chosen = adjusted(

@@ -42,7 +42,7 @@ def train(
     from leanformer.cli.progress import RunsProgress
     from leanformer.experiments import recipes
     from leanformer.experiments.overrides import adjusted
-    from leanformer.machine import from_first_process, is_first_process
+    from leanformer.foundation.machine import from_first_process, is_first_process
     from leanformer.training.loop import train as run_training
     from leanformer.training.run import Run, is_run, read_run, write_run
 

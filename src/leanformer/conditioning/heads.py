@@ -13,11 +13,11 @@ from leanformer.conditioning.gaussian import expected_log_kappa
 from leanformer.conditioning.inputs import Inputs, choose_inputs
 from leanformer.conditioning.probing import measure
 from leanformer.conditioning.summaries import Kappa, LayerSummary
+from leanformer.foundation.records.base import RecordPart
+from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
+from leanformer.foundation.records.numbers import quantiles
 from leanformer.models import registry as families
 from leanformer.models.names import architecture_of
-from leanformer.records.base import RecordPart
-from leanformer.records.circumstances import DatedRecord, circumstances, fields_of
-from leanformer.records.numbers import quantiles
 
 
 class HeadsRow(RecordPart):

@@ -16,10 +16,10 @@ from leanformer.conditioning.inputs import Inputs, choose_inputs
 from leanformer.conditioning.probing import measure
 from leanformer.conditioning.query_key import LayerRanks, query_key_ranks
 from leanformer.conditioning.summaries import Kappa, LayerSummary
+from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.models import names
 from leanformer.models import registry as families
 from leanformer.models.weights import from_pretrained, load_weights
-from leanformer.records.circumstances import DatedRecord, circumstances, fields_of
 
 
 class MeasuredLayer(LayerSummary):

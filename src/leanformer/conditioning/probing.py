@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from leanformer.conditioning.spectra import Conditioning, conditioning
 from leanformer.conditioning.summaries import KappaSummary, LayerSummary
+from leanformer.foundation.records.numbers import quantiles
 from leanformer.models import registry as families
 from leanformer.models.base import Kind
-from leanformer.records.numbers import quantiles
 
 Rule = str | Sequence[str] | Callable[[str, nn.Module], bool]
 """Which modules are output projections: name patterns such as "*.attention.out", or a function of name and module."""

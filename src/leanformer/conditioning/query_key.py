@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from leanformer.conditioning.probing import unwrap
 from leanformer.conditioning.spectra import conditioning
-from leanformer.records.base import RecordPart
+from leanformer.foundation.records.base import RecordPart
 
 FUSED = {"qkv": 3, "qk": 2, "c_attn": 3}
 """Layers that compute queries, keys and maybe values at once, and how many of them."""

@@ -21,7 +21,7 @@ from numpy import ndarray
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
-from leanformer.machine import cores
+from leanformer.foundation.machine import cores
 
 GRAM_LIMIT = 5e5
 """κ above which the Gram matrix is no longer trusted: its error of 1e-15·κ² would pass 2.5e-4."""

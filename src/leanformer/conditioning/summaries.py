@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import WithJsonSchema
 
+from leanformer.foundation.records.base import RecordPart
 from leanformer.models.base import Kind
-from leanformer.records.base import RecordPart
 
 Kappa = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number"}, {"const": "inf"}]})]
 """A condition number. It is infinite for singular matrices, which JSON writes as "inf"."""

@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, PlainSerializer
 from leanformer.conditioning import gaussian
 from leanformer.conditioning.heads import HeadsMeasurement
 from leanformer.conditioning.summaries import Kappa
-from leanformer.records.base import RecordPart
-from leanformer.records.circumstances import DatedRecord, circumstances, fields_of
+from leanformer.foundation.records.base import RecordPart
+from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 
 
 class TheoryRow(RecordPart):

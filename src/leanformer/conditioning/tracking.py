@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from leanformer.conditioning.probing import Call, Rule, measure, unwrap
-from leanformer.machine import is_first_process
-from leanformer.records.files import append_line
-from leanformer.records.numbers import quantiles
+from leanformer.foundation.machine import is_first_process
+from leanformer.foundation.records.files import append_line
+from leanformer.foundation.records.numbers import quantiles
 
 
 class Tracker:

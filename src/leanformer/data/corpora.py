@@ -74,7 +74,7 @@ def holds_texts(path: Path) -> bool:
 
 def pydoc() -> Iterator[str]:
     """Python's own documentation, topic by topic. Every installation has it."""
-    from pydoc_data.topics import topics  # type: ignore[import-not-found]
+    from pydoc_data.topics import topics
 
     for topic in sorted(topics):
         yield topics[topic]

@@ -278,7 +278,7 @@ def _is_image_column(kind: Any) -> bool:
 # Images decoded on access
 
 
-class Files(Sequence):
+class Files(Sequence[Any]):
     """Image files."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -291,7 +291,7 @@ class Files(Sequence):
         return decode(self.paths[index], str(self.paths[index]))
 
 
-class Rows(Sequence):
+class Rows(Sequence[Any]):
     """Encoded images in a Hugging Face data set."""
 
     def __init__(self, split: Any, column: str, source: str) -> None:
@@ -306,7 +306,7 @@ class Rows(Sequence):
         return decode(io.BytesIO(content), f"row {int(index)} of {self.source}")
 
 
-class Chosen(Sequence):
+class Chosen(Sequence[Any]):
     """Some of other images."""
 
     def __init__(self, images: Sequence[Any], rows: np.ndarray) -> None:

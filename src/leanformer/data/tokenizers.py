@@ -20,7 +20,7 @@ from leanformer.data import hub
 from leanformer.data.cache import cached_folder
 from leanformer.data.corpora import END, Corpus
 from leanformer.data.locations import data_root, needed
-from leanformer.records.files import read_json, write_json
+from leanformer.foundation.records.files import read_json, write_json
 
 SPECIAL = {"bpe": [END], "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]}
 GPT2 = "openai-community/gpt2"

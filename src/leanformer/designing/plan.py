@@ -12,8 +12,8 @@ from leanformer.costs.runs import WholeRun, run_cost
 from leanformer.costs.steps import peak_memory
 from leanformer.designing.candidates import Candidate, candidates, evaluate, front
 from leanformer.designing.record import CandidateRecord, DesignRecord
+from leanformer.foundation.records.circumstances import circumstances, fields_of
 from leanformer.models.names import architecture_of
-from leanformer.records.circumstances import circumstances, fields_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from leanformer.architecture import Regime
 from leanformer.costs.runs import RunCost, WholeRun
 from leanformer.costs.setting import Setting
 from leanformer.designing.guards import Guard
-from leanformer.records.base import Json, Migration, PlainArchitecture, RecordPart
-from leanformer.records.circumstances import DatedRecord
+from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, RecordPart
+from leanformer.foundation.records.circumstances import DatedRecord
 
 
 class CandidateRecord(RecordPart):

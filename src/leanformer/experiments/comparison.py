@@ -22,9 +22,9 @@ from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
 from leanformer.experiments.records import ArmResult, Comparison, ComparisonVerdict, RunCurves
 from leanformer.experiments.verdicts import Scores, Verdict, compare_pairs, effects, estimate
-from leanformer.machine import from_first_process, is_first_process
-from leanformer.records.circumstances import fields_of
-from leanformer.records.files import locked, read_lines
+from leanformer.foundation.machine import from_first_process, is_first_process
+from leanformer.foundation.records.circumstances import fields_of
+from leanformer.foundation.records.files import locked, read_lines
 from leanformer.runners import choose
 from leanformer.runners.base import Event, read_failure
 from leanformer.tasks.base import Metric

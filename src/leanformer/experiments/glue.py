@@ -20,9 +20,9 @@ from leanformer.experiments.comparison import Listener, Planned, compare
 from leanformer.experiments.overrides import adjusted
 from leanformer.experiments.records import Comparison
 from leanformer.experiments.verdicts import Estimate, Verdict, compare_pairs, estimate
-from leanformer.machine import is_first_process
-from leanformer.records.base import Json, Migration, RecordPart
-from leanformer.records.circumstances import DatedRecord, circumstances, fields_of
+from leanformer.foundation.machine import is_first_process
+from leanformer.foundation.records.base import Json, Migration, RecordPart
+from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.tasks.sentence_classes import SentenceClasses
 
 RECORD = "glue.json"

@@ -14,8 +14,8 @@ from leanformer.architecture import Architecture
 from leanformer.experiments.arms import ArmName
 from leanformer.experiments.budgets import Budget, steps_of
 from leanformer.experiments.recipe import Recipe
-from leanformer.records.base import Json, Migration, PlainArchitecture, Record
-from leanformer.records.circumstances import Circumstances, circumstances
+from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record
+from leanformer.foundation.records.circumstances import Circumstances, circumstances
 from leanformer.tasks.base import Data, Task
 from leanformer.training.result import RESULT, with_current_task
 from leanformer.training.run import PlainTraining, Run, differences, write_run

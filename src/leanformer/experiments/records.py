@@ -11,8 +11,8 @@ from leanformer.experiments import sentences
 from leanformer.experiments.arms import LEAN, ORIGINAL, ArmName
 from leanformer.experiments.budgets import Budget
 from leanformer.experiments.verdicts import Effects, Estimate, Outcome, Verdict, decide
-from leanformer.records.base import Json, Migration, PlainArchitecture, RecordPart
-from leanformer.records.circumstances import DatedRecord
+from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, RecordPart
+from leanformer.foundation.records.circumstances import DatedRecord
 from leanformer.tasks.base import Metric
 from leanformer.training.result import Evaluation, with_current_task
 from leanformer.training.run import PlainTraining

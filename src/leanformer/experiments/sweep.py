@@ -30,9 +30,9 @@ from leanformer.experiments.records import Comparison
 from leanformer.experiments.sentences import FEWEST_SEEDS
 from leanformer.experiments.sweep_records import Difference, LeftOut, PlannedCell, Sweep, SweepCell, SweepPlan, in_words
 from leanformer.experiments.verdicts import paired
-from leanformer.machine import from_first_process, is_first_process
-from leanformer.records.circumstances import circumstances, fields_of
-from leanformer.records.files import locked
+from leanformer.foundation.machine import from_first_process, is_first_process
+from leanformer.foundation.records.circumstances import circumstances, fields_of
+from leanformer.foundation.records.files import locked
 from leanformer.training.run import differences
 from leanformer.training.settings import Training
 

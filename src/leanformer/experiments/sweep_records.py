@@ -13,8 +13,8 @@ from leanformer.experiments.arms import ArmName
 from leanformer.experiments.records import ArmResult
 from leanformer.experiments.sentences import FEWEST_SEEDS
 from leanformer.experiments.verdicts import Estimate
-from leanformer.records.base import Json, Migration, PlainArchitecture, Record, RecordPart
-from leanformer.records.circumstances import Circumstances, DatedRecord
+from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record, RecordPart
+from leanformer.foundation.records.circumstances import Circumstances, DatedRecord
 from leanformer.tasks.base import Metric
 from leanformer.training.result import with_current_task
 from leanformer.training.run import PlainTraining

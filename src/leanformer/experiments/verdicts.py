@@ -17,7 +17,7 @@ from scipy import stats
 from leanformer.experiments import sentences
 from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, WIDE
 from leanformer.experiments.sentences import FEWEST_SEEDS, MOST_SEEDS
-from leanformer.records.base import RecordPart
+from leanformer.foundation.records.base import RecordPart
 
 CONFIDENCE = 0.95
 POWER = 0.8

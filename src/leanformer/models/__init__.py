@@ -8,7 +8,7 @@ when it is first used.
 
 from typing import TYPE_CHECKING
 
-from leanformer.registry import lazily
+from leanformer.foundation.registry import lazily
 
 if TYPE_CHECKING:
     from leanformer.models.base import AttentionBlock as AttentionBlock

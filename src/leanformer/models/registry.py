@@ -19,8 +19,8 @@ import torch
 from torch import nn
 
 from leanformer.architecture import RENAMED_FAMILIES, Architecture
+from leanformer.foundation.registry import Registry
 from leanformer.models.base import AttentionBlock, Family, Inputs
-from leanformer.registry import Registry
 
 FAMILIES: Registry[type[Family]] = Registry(
     "family",

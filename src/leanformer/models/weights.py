@@ -17,9 +17,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
+from leanformer.foundation.records.files import read_json, write_json
 from leanformer.models import registry as families
 from leanformer.models.registration import SAVED, register
-from leanformer.records.files import read_json, write_json
 
 MOST_TENSORS = 6
 """How many tensors that do not fit an error names."""

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, PlainSerializer
 
-from leanformer.records.base import PlainArchitecture, RecordPart
-from leanformer.records.circumstances import DatedRecord
+from leanformer.foundation.records.base import PlainArchitecture, RecordPart
+from leanformer.foundation.records.circumstances import DatedRecord
 
 Numbers = int | tuple[int, ...]
 """One number, or one per stage."""

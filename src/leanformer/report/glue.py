@@ -9,7 +9,7 @@ from rich.table import Table
 from leanformer.experiments.arms import LEAN
 from leanformer.experiments.glue import Glue
 from leanformer.experiments.sentences import as_sentence
-from leanformer.records.files import write_text
+from leanformer.foundation.records.files import write_text
 from leanformer.report import numbers, tables
 
 PERCENT = "%"

@@ -12,7 +12,7 @@ from leanformer.experiments.verdicts import Estimate
 from leanformer.tasks.base import Metric
 
 NOTHING = "–"
-"""Stands in a table where there is no value."""
+"""Shown in a table where a value is missing."""
 
 
 def significant(value: float | None) -> str:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from leanformer.experiments.records import Comparison
 from leanformer.experiments.sentences import as_sentence
-from leanformer.records.files import write_text
+from leanformer.foundation.records.files import write_text
 from leanformer.report import comparison, tables
 from leanformer.report.figures import comparison as figures
 from leanformer.report.figures.style import STYLE, save

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from leanformer.experiments.sentences import as_sentence
 from leanformer.experiments.sweep_records import Sweep, SweepCell
-from leanformer.records.files import write_text
+from leanformer.foundation.records.files import write_text
 from leanformer.report import numbers, tables
 from leanformer.report.figures.style import save
 from leanformer.report.figures.sweep import lines

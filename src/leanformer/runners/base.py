@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from leanformer import tasks
-from leanformer.machine import is_first_process
-from leanformer.records.base import Record
+from leanformer.foundation.machine import is_first_process
+from leanformer.foundation.records.base import Record
 
 FAILURE = "diverged.json"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leanformer import machine
+from leanformer.foundation import machine
 from leanformer.runners.base import Runner
 from leanformer.runners.here import ThisProcess
 from leanformer.runners.processes import WorkerProcesses

@@ -6,7 +6,7 @@ with `TASKS.register("name")`, or list it under the entry-point group `leanforme
 
 from typing import TYPE_CHECKING, Any
 
-from leanformer.registry import Registry, lazily
+from leanformer.foundation.registry import Registry, lazily
 
 if TYPE_CHECKING:
     from leanformer.tasks.base import Data as Data

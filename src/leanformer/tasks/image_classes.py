@@ -88,7 +88,7 @@ class ImageClasses(Task):
         elif self.auto_augment:
             return DecodedImages(self, found)
         elif self.img_size not in (None, found.train.images.shape[-1]):
-            found = _resized(found, self.img_size)  # type: ignore[arg-type]
+            found = _resized(found, self.img_size)
         return ImageClassesData(self, found)
 
 
@@ -218,9 +218,9 @@ class DecodedImages(ImageClassesData):
         yield from self._loader(self.found.held_out, self.show, keys)
 
     def _loader(self, split: LabelledImages, transform: Any, batches: Iterable[Any]) -> Iterator[ImageBatch]:
-        loader: DataLoader = DataLoader(
-            Decoded(split, transform),  # type: ignore[arg-type]
-            batch_sampler=batches,  # type: ignore[arg-type]
+        loader: DataLoader[Any] = DataLoader(
+            Decoded(split, transform),
+            batch_sampler=batches,
             num_workers=self.task.workers,
             pin_memory=torch.cuda.is_available(),
             generator=torch.Generator(),  # else the loader would draw a seed from the training's own generator
@@ -248,7 +248,7 @@ class Keys:
             yield [(int(row), (self.order.seed, step, int(row))) for row in self.share.of(self.order.indices(step))]
 
 
-class Decoded(Dataset):
+class Decoded(Dataset[Any]):
     """One sample at a time, transformed with a seed of its own."""
 
     def __init__(self, split: LabelledImages, transform: Any) -> None:

@@ -21,7 +21,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from leanformer.records.files import flush
+from leanformer.foundation.records.files import flush
 
 SUMS, STATE = "SHA256SUMS", "state.json"
 Tensors = Mapping[str, torch.Tensor]

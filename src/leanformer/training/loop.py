@@ -17,7 +17,7 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
 from leanformer.data.order import Order, Share
-from leanformer.records.files import locked
+from leanformer.foundation.records.files import locked
 from leanformer.tasks.base import Data
 from leanformer.training.evaluation import Evaluator
 from leanformer.training.monitoring import Clock

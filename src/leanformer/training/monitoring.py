@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from leanformer.data.order import Order
-from leanformer.records.files import append_line
+from leanformer.foundation.records.files import append_line
 from leanformer.training.run import Run
 
 TIMING = "timing.jsonl"

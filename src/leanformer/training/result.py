@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from leanformer.records.base import Json, Migration, PlainArchitecture, Record, RecordPart
+from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record, RecordPart
 from leanformer.tasks import TASKS
 from leanformer.tasks.base import Metric
 from leanformer.training.run import PlainTraining

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAd
 
 from leanformer import tasks
 from leanformer.conditioning.inputs import Inputs
-from leanformer.records.base import PlainArchitecture, Record
+from leanformer.foundation.records.base import PlainArchitecture, Record
 from leanformer.tasks.base import Task
 from leanformer.training.settings import Training
 

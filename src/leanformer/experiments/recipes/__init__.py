@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leanformer.experiments.recipe import Recipe
-from leanformer.registry import Registry
+from leanformer.foundation.registry import Registry
 
 _FUNCTIONS = {
     "images": ("digits", "fashion-mnist", "cifar10", "images"),

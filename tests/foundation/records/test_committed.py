@@ -5,14 +5,14 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from leanformer import records
 from leanformer.experiments.glue import Glue
 from leanformer.experiments.records import Comparison
 from leanformer.experiments.sweep_records import Sweep
-from leanformer.records.files import read_json
+from leanformer.foundation import records
+from leanformer.foundation.records.files import read_json
 from leanformer.report import glue, page, sweep
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[3] / "results"
 FILES = sorted(path for path in RESULTS.rglob("*.json") if "bench" not in path.parts)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leanformer.registry import CODE_VARIABLE, Registry, lazily, reference_to, resolve
+from leanformer.foundation.registry import CODE_VARIABLE, Registry, lazily, reference_to, resolve
 
 
 @pytest.fixture
@@ -67,7 +67,9 @@ def test_code_in_a_file_is_found_again_by_another_process(tmp_path: Path) -> Non
     reference = reference_to(found)
     assert reference == f"{tmp_path.resolve()}/mine.py:Outer.Inner"
     assert resolve(reference) is found
-    program = f"from leanformer.registry import resolve; print(resolve({reference!r}, from_record=True).__name__)"
+    program = (
+        f"from leanformer.foundation.registry import resolve; print(resolve({reference!r}, from_record=True).__name__)"
+    )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert shown.stdout == "Inner\n", "a worker inherits what its parent trusts"
 

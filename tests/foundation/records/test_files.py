@@ -4,7 +4,7 @@ import json
 import math
 from pathlib import Path
 
-from leanformer.records.files import number, read_json, write_json
+from leanformer.foundation.records.files import number, read_json, write_json
 
 
 def test_records_hold_infinity(tmp_path: Path) -> None:

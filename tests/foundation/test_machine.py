@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leanformer import machine
+from leanformer.foundation import machine
 
 
 def test_cores_are_bounded_by_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leanformer.registry import resolve
+from leanformer.foundation.registry import resolve
 
 if TYPE_CHECKING:
-    from leanformer.records.base import Record
+    from leanformer.foundation.records.base import Record
 
 KINDS = {
     "measurement": "leanformer.conditioning.measurement:Measurement",

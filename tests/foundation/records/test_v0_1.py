@@ -15,7 +15,7 @@ from leanformer.training.result import Result
 from leanformer.training.run import read_run
 from support.command import call
 
-V01 = Path(__file__).parents[1] / "fixtures" / "v0.1"
+V01 = Path(__file__).parents[2] / "fixtures" / "v0.1"
 
 
 @pytest.fixture

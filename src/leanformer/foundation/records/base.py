@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from leanformer.architecture import Architecture
-from leanformer.records.files import plain, read_json, write_json
+from leanformer.foundation.records.files import plain, read_json, write_json
 
 Json = dict[str, Any]
 """A plain JSON object."""
@@ -33,7 +33,7 @@ Migration = Callable[[Json], Json]
 class RecordPart(BaseModel):
     """A part of a record: immutable, and without fields that nobody declared.
 
-    Computed fields, such as sentences, are written for readers of the file. They are made anew when it is read.
+    Computed fields, such as sentences, are written for readers of the file. They are computed again when it is read.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

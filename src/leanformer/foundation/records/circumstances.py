@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from leanformer import machine
-from leanformer.records.base import Record, RecordPart
+from leanformer.foundation import machine
+from leanformer.foundation.records.base import Record, RecordPart
 
 PACKAGES = ("leanformer", "torch", "timm", "transformers", "numpy")
 
@@ -66,7 +66,7 @@ def fields_of(found: Circumstances) -> dict[str, Any]:
 
 def _commit() -> str | None:
     """The commit of the source tree, if the package runs from its own."""
-    here = Path(__file__).parents[1]
+    here = Path(__file__).parents[2]
     git = ["git", "-C", str(here), "rev-parse", "--show-toplevel", "--short", "HEAD"]
     try:
         top, commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.split()  # noqa: S603

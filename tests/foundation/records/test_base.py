@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leanformer import records
 from leanformer.architecture import Architecture, Stage
-from leanformer.records.base import PlainArchitecture, Record, RecordPart
-from leanformer.records.files import append_line, read_json, read_lines, write_json, write_text
+from leanformer.foundation import records
+from leanformer.foundation.records.base import PlainArchitecture, Record, RecordPart
+from leanformer.foundation.records.files import append_line, read_json, read_lines, write_json, write_text
 
 DESIGN = Architecture(
     family="vit",

@@ -1,0 +1,1 @@
+"""What everything else stands on: registries, records, and the machine with its processes."""
