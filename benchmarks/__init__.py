@@ -1,1 +1,1 @@
-"""Speed, measured side by side in one process on this machine: `make bench`. Ratios of medians, never a timed test."""
+"""Speed, measured side by side in one process: `make bench`. Results are ratios of medians; no test depends on them."""

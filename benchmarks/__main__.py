@@ -1,6 +1,6 @@
-"""`make bench`: run every benchmark, print the ratios, write them to results/bench/.
+"""`make bench`: run every benchmark, print the ratios, and write them to results/bench/.
 
-`python -m benchmarks training nystrom` runs only those.
+`python -m benchmarks training nystrom` runs only these two.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""κ of a batch against torch.linalg.cond, torch.linalg.svdvals and numpy.linalg.cond; and what tracking costs."""
+"""Speed of κ against torch.linalg.cond, torch.linalg.svdvals and numpy.linalg.cond, and the cost of tracking."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def speed() -> dict[str, Any]:
     rows = []
     for batch, tokens, columns in SHAPES:
         torch.manual_seed(0)
-        # singular values fall off as in real attention: κ of a few thousand
+        # singular values decay as in real attention: κ is a few thousand
         matrices = torch.randn(batch, tokens, columns) * torch.logspace(0, -2, columns)
         arrays = matrices.numpy()
         times = side_by_side(
@@ -74,7 +74,7 @@ def _error(got: np.ndarray, exact: np.ndarray) -> float:
 
 
 def tracking() -> dict[str, Any]:
-    """One tracked measurement of a ViT-S on 8 images, as a share of one training step on 32."""
+    """The time of one tracked measurement of a ViT-S on 8 images, as a share of one training step on 32 images."""
     torch.manual_seed(0)
     model = lf.create("vit_small_patch16_224")
     images, few = torch.randn(32, 3, 224, 224), torch.randn(8, 3, 224, 224)

@@ -1,4 +1,4 @@
-"""The closed form against building each design on the meta device with timm and counting."""
+"""Speed of the closed forms against building each design with timm on the meta device and counting its parameters."""
 
 import random
 from typing import Any
@@ -14,7 +14,7 @@ from leanformer.costs.closed_forms import Setting, formula
 
 
 def designs(count: int) -> list[Architecture]:
-    """Designs of ViT-B that timm's own constructor can make, so that both ways count the same thing."""
+    """Designs of ViT-B that timm's own constructor can build, so that both ways count the same models."""
     base, generator = lf.architecture_of("vit_base_patch16_224"), random.Random(0)
     return [
         base.resized(

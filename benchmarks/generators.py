@@ -1,4 +1,4 @@
-"""Speed of the generators of the Long-Range Arena's data, on one core."""
+"""Speed of the generators of Long-Range Arena data, on one core."""
 
 import time
 from collections.abc import Callable

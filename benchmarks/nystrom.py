@@ -1,4 +1,4 @@
-"""The Nyströmformer's attention against transformers': one step of an attention block, time and what it keeps."""
+"""Nyström attention against transformers': time of one step of an attention block, and memory kept for backward."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ BATCH, HEADS, HEAD_DIM = 2, 2, 32
 
 
 class Upstream(nn.Module):
-    """transformers' attention with an output projection, as ours has."""
+    """transformers' attention, followed by an output projection as in ours."""
 
     def __init__(self, tokens: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Upstream(nn.Module):
             segment_means_seq_len=tokens,
             attention_probs_dropout_prob=0.0,
         )
-        config.__dict__["conv_kernel_size"] = None  # the class takes no None, its attention does
+        config.__dict__["conv_kernel_size"] = None  # the config refuses None, the attention accepts it
         self.attention, self.proj = NystromformerSelfAttention(config), nn.Linear(HEADS * HEAD_DIM, HEADS * HEAD_DIM)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -40,7 +40,7 @@ def ours() -> nn.Module:
 
 
 def kept_bytes(model: nn.Module, x: torch.Tensor) -> int:
-    """What the forward pass keeps for the backward one, each storage once, parameters apart."""
+    """Bytes that the forward pass keeps for the backward pass; each storage counts once, parameters do not count."""
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     seen: dict[int, int] = {}
 

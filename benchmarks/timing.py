@@ -1,4 +1,4 @@
-"""Time several ways of doing one thing in turns, so that a change in the machine's mood meets them all."""
+"""Time several ways of doing one thing in turns, so that a change of the machine's load affects all of them."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from statistics import median
 
 
 def side_by_side(ways: Mapping[str, Callable[[], object]], rounds: int = 7) -> dict[str, float]:
-    """Median seconds of each way, after one round to warm up."""
+    """Median seconds of each way, after one round of warm-up."""
     for way in ways.values():
         way()
     times: dict[str, list[float]] = {name: [] for name in ways}

@@ -1,16 +1,17 @@
 """Steps per second of leanformer's training loop, a bare PyTorch loop, the Hugging Face Trainer and timm's loader.
 
-All take the first steps of a recipe on one CPU thread, from the same seed, in turns step by step, so that a busy
-machine slows all alike. A step's time is all that passes from the end of one step to the end of the next: making the
-batch, the step, logging and progress. What happens once in a run is left out for all: building, reading data,
-evaluating, saving, starting workers, and the first steps, in which the optimizer makes its state. Steps are added up
-over the periods in which the recipe logs once; ratios are medians over periods. They are given in time on the clock and
-in processor time of the training thread, which is the same on a quiet machine and far steadier on a busy one.
+All run the first steps of a recipe on one CPU thread, from the same seed. They take turns step by step, so that a busy
+machine slows all of them alike. The time of a step is the time from the end of the previous step to its own end. It
+includes making the batch, the step itself, logging and progress. What happens once per run is left out for all of them:
+building the model, reading data, evaluating, saving, starting workers, and the first steps, in which the optimizer
+creates its state. Steps are added up over the periods in which the recipe logs once, and ratios are medians over
+periods. Ratios are given by the clock and in processor time of the training thread. The two agree on a quiet machine;
+on a busy one, processor time varies far less.
 
-The others get what is kindest to them. The bare loop knows its rows beforehand and never looks at the loss. The Trainer
-finds its samples normalised, in the order they are wanted, and takes one epoch without evaluating or saving. timm is
-run without workers and with two, which load while the others take their turns and whose processor time is not counted;
-the one with more steps a second counts. Its loader shuffles by itself; the other three must log the same losses.
+The others get favourable conditions. The bare loop knows its rows in advance and never reads the loss. The Trainer gets
+normalised samples in the right order, and trains one epoch without evaluating or saving. timm runs with 0 and with 2
+workers, and the faster of the two counts. The workers load while the others take their turns, and their processor time
+is not counted. timm's loader shuffles by itself; the other three must log the same losses.
 """
 
 import random
@@ -53,20 +54,20 @@ WARMUP = 4
 """Steps that are not timed."""
 CLOCKS = {"clock": time.perf_counter, "processor": time.thread_time}
 TARGETS = {"bare loop": 0.97, "Hugging Face Trainer": 1.0, "timm": 1.0}
-"""How fast leanformer should be, at least, as a multiple of the other."""
+"""The least speed of leanformer that is wanted, as a multiple of the other's."""
 
 Tick = Callable[[], None]
-"""To be called at the end of each step."""
+"""Is called at the end of each step."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A recipe's original model, and the first steps of its training."""
+    """The original model of a recipe, and the first steps of its training."""
 
     run: Run
     data: ImageClassesData
     periods: int
-    """How often the loss is logged in the timed steps."""
+    """How many times the loss is logged during the timed steps."""
 
     @property
     def steps(self) -> int:
@@ -74,7 +75,7 @@ class Case:
 
     @property
     def rows(self) -> torch.Tensor:
-        """Samples of each step's batch."""
+        """The samples of each step's batch."""
         order = Order(self.run.seed, self.run.training.batch, self.data.size)
         return torch.stack([torch.from_numpy(order.indices(step)) for step in range(self.steps)])
 
@@ -88,7 +89,7 @@ class Case:
         return torch.optim.AdamW(groups, settings.lr, betas=settings.betas, eps=settings.eps, fused=True)
 
     def logged(self, losses: list[float]) -> list[float]:
-        """Means of the losses of single steps, as they are logged."""
+        """The logged losses: means over the steps of each period."""
         every = self.run.training.log_every
         return [sum(losses[end - every : end]) / every for end in range(every, len(losses) + 1, every)]
 
@@ -97,12 +98,12 @@ def case(name: str, periods: int) -> Case:
     chosen = recipe(name)
     task, training = chosen.task, replace(chosen.training, evaluations=1, probe=0, threads=1)
     if name == "fashion-mnist" and not (DEBIAN / name).is_dir():
-        task = replace(task, dataset="digits", img_size=28)  # as much work, and nothing to download
+        task = replace(task, dataset="digits", img_size=28)  # the same amount of work, and nothing to download
     data = task.load()
     return Case(Run(name=name, architecture=chosen.original, task=task, training=training), data, periods)
 
 
-# The contestants: each trains and returns the losses it logged
+# The loops: each trains and returns the losses that it logged
 
 
 def leanformer(case: Case, tick: Tick) -> list[float]:
@@ -114,7 +115,7 @@ def leanformer(case: Case, tick: Tick) -> list[float]:
 
 
 class Watched(ImageClassesData):
-    """A case's data, which end after its steps. The loop has done with a batch when it asks for the next."""
+    """The data of a case, which end after its steps. A step ends when the loop asks for the next batch."""
 
     def __init__(self, case: Case, tick: Tick) -> None:
         found, few = case.data.found, slice(64)
@@ -180,7 +181,7 @@ def trainer(case: Case, tick: Tick) -> list[float]:
 
 
 class WithLoss(nn.Module):
-    """An image model that computes its loss, as the Trainer wants it."""
+    """An image model that returns its loss, as the Trainer requires."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -192,7 +193,7 @@ class WithLoss(nn.Module):
 
 
 class Normalised(Dataset):
-    """Samples in the order in which they are wanted."""
+    """Samples in the order in which they are needed."""
 
     def __init__(self, case: Case) -> None:
         rows = case.rows.flatten()
@@ -214,7 +215,7 @@ class Ticking(TrainerCallback):
 
 
 def timm_style(case: Case, tick: Tick, workers: int) -> list[float]:
-    """A loop as in timm's train.py, which reads the loss at every step."""
+    """A loop like that of timm's train.py, which reads the loss at every step."""
     settings, data = case.run.training, case.data
     model = case.model()
     optimizer = create_optimizer_v2(
@@ -252,7 +253,7 @@ def timm_style(case: Case, tick: Tick, workers: int) -> list[float]:
 
 
 class Opened(Dataset):
-    """Single PIL images, made as torchvision's Fashion-MNIST makes them, for a loader to transform."""
+    """Single PIL images, made as in torchvision's Fashion-MNIST, for a loader to transform."""
 
     transform: Callable[[Image.Image], torch.Tensor]
     """Set by timm's `create_loader`."""
@@ -277,7 +278,7 @@ WAYS: Mapping[str, Way] = {
 }
 
 
-# The race
+# The measurement
 
 
 def speed() -> dict[str, Any]:
@@ -313,18 +314,18 @@ def race(case: Case) -> dict[str, Any]:
 
 
 def in_turns(case: Case) -> dict[str, "Runner"]:
-    """Every way, after its run."""
+    """Run every loop, in turns; returns their runners."""
     runners = {name: Runner(way, case) for name, way in WAYS.items()}
     generator = random.Random(0)
     while waiting := [runner for runner in runners.values() if not runner.losses.done()]:
-        generator.shuffle(waiting)  # nobody always comes after the one whose workers have just been called
+        generator.shuffle(waiting)  # so that no loop always follows the one whose workers have just been called
         for runner in waiting:
             runner.turn()
     return runners
 
 
 class Runner:
-    """A way of training in a thread of its own, which stands still between its turns."""
+    """A loop in its own thread, which waits between its turns."""
 
     def __init__(self, way: Way, case: Case) -> None:
         self.seconds: dict[str, list[float]] = {name: [] for name in CLOCKS}
@@ -333,12 +334,12 @@ class Runner:
         threading.Thread(target=self._run, args=(way, case), daemon=True).start()
 
     def turn(self) -> None:
-        """Let it take a step."""
+        """Let it take one step."""
         self._go.release()
         self._stopped.acquire()
 
     def periods(self, steps: int) -> dict[str, list[float]]:
-        """Seconds of every so many timed steps, by each clock."""
+        """Seconds of each period of so many timed steps, by each clock."""
         return {
             name: [sum(seconds[start : start + steps]) for start in range(WARMUP, len(seconds), steps)]
             for name, seconds in self.seconds.items()
@@ -365,7 +366,7 @@ class Runner:
 
 
 def _ratio(other: dict[str, list[float]], ours: dict[str, list[float]]) -> dict[str, dict[str, float]]:
-    """Quartiles of how many times longer the other takes, by each clock."""
+    """Quartiles of how many times longer the other loop takes, by each clock."""
     found = {}
     for clock in CLOCKS:
         ratios = [theirs / our for theirs, our in zip(other[clock], ours[clock], strict=True)]
@@ -375,7 +376,7 @@ def _ratio(other: dict[str, list[float]], ours: dict[str, list[float]]) -> dict[
 
 
 def table(record: dict[str, Any]) -> Table:
-    shown = Table("original of", "way", "steps a second", "by the clock", "in processor time", "target")
+    shown = Table("original of", "way", "steps per second", "by the clock", "in processor time", "target")
     shown.title = "Training on 1 thread: leanformer's speed as a multiple of the others' (quartiles)"
     for row in record["rows"]:
         for name, rate in row["steps_per_second"].items():
