@@ -18,7 +18,7 @@ _HOMES = {
     "attention_blocks": "models.registry",
     "build": "models.registry",
     "compare": "experiments.comparison",
-    "Comparison": "experiments.records",
+    "Comparison": "experiments.comparison_records",
     "create": "models.names",
     "Data": "tasks",
     "describe": "models.registry",
@@ -69,11 +69,11 @@ if TYPE_CHECKING:
     from leanformer.designing.plan import Limits as Limits
     from leanformer.designing.plan import design as design
     from leanformer.experiments.comparison import compare as compare
+    from leanformer.experiments.comparison_records import Comparison as Comparison
     from leanformer.experiments.glue import glue as glue
     from leanformer.experiments.grid import Grid as Grid
     from leanformer.experiments.recipe import Recipe as Recipe
     from leanformer.experiments.recipes import RECIPES as RECIPES
-    from leanformer.experiments.records import Comparison as Comparison
     from leanformer.experiments.sweep import sweep as sweep
     from leanformer.experiments.sweep_records import Sweep as Sweep
     from leanformer.models.base import Family as Family

@@ -28,7 +28,7 @@ from leanformer.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from leanformer.experiments.records import Comparison
+    from leanformer.experiments.comparison_records import Comparison
 
 
 @app.command()
@@ -94,9 +94,7 @@ def compare(
             margin=margin,
             jobs=jobs,
             log_with=log_with,
-            say=progress.say,
-            planned=lambda plan, runs: progress.planned(plan.steps, runs),
-            listen=progress.hear,
+            **progress.hooks,
         )
     if is_first_process():
         show_comparison(record, folder, as_json)

@@ -53,9 +53,7 @@ def glue(
             settings=settings,
             budget=budget,
             jobs=jobs,
-            say=progress.say,
-            planned=lambda plan, runs: progress.planned(plan.steps, runs),
-            listen=progress.hear,
+            **progress.hooks,
         )
     if not is_first_process():
         return

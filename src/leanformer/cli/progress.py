@@ -45,6 +45,15 @@ class RunsProgress:
         if kind is KeyboardInterrupt:
             self.say("stopped; repeat the command to resume")
 
+    @property
+    def hooks(self) -> dict[str, Any]:
+        """What `compare`, `sweep` and `glue` report through."""
+        return {
+            "say": self.say,
+            "planned": lambda plan, runs: self.planned(plan.steps, runs),
+            "listen": self.hear,
+        }
+
     def say(self, message: str) -> None:
         if is_first_process():
             self.console.print(message, style="dim", markup=False, highlight=False, soft_wrap=True)

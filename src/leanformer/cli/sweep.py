@@ -85,9 +85,7 @@ def sweep(
             out=folder,
             seeds=seeds,
             jobs=jobs,
-            say=progress.say,
-            planned=lambda plan, runs: progress.planned(plan.steps, runs),
-            listen=progress.hear,
+            **progress.hooks,
         )
     if is_first_process():
         show_sweep(record, folder, as_json)

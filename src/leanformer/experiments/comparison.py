@@ -17,10 +17,10 @@ from leanformer import tasks
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW
 from leanformer.experiments.budgets import Budget
+from leanformer.experiments.comparison_records import ArmResult, Comparison, ComparisonVerdict, RunCurves
 from leanformer.experiments.plan import PLAN, ComparisonPlan, folder_of, make_plan, read_plan
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
-from leanformer.experiments.records import ArmResult, Comparison, ComparisonVerdict, RunCurves
 from leanformer.experiments.verdicts import Scores, Verdict, compare_pairs, effects, estimate
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import fields_of

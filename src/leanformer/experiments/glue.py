@@ -17,8 +17,8 @@ from leanformer.data.hub import NotAvailable
 from leanformer.experiments import recipes, sentences
 from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, ArmName
 from leanformer.experiments.comparison import Listener, Planned, compare
+from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.overrides import adjusted
-from leanformer.experiments.records import Comparison
 from leanformer.experiments.verdicts import Estimate, Verdict, compare_pairs, estimate
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.base import Json, Migration, RecordPart

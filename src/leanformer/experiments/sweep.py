@@ -22,11 +22,11 @@ from leanformer.conditioning.query_key import query_key_ranks
 from leanformer.costs.closed_forms import formula
 from leanformer.experiments import comparison
 from leanformer.experiments.comparison import Listener, NothingFinished, Planned, compare
+from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.grid import Grid
 from leanformer.experiments.plan import folder_of
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
-from leanformer.experiments.records import Comparison
 from leanformer.experiments.sentences import FEWEST_SEEDS
 from leanformer.experiments.sweep_records import Difference, LeftOut, PlannedCell, Sweep, SweepCell, SweepPlan, in_words
 from leanformer.experiments.verdicts import paired

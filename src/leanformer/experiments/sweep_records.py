@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 
 from leanformer.experiments import sentences
 from leanformer.experiments.arms import ArmName
-from leanformer.experiments.records import ArmResult
+from leanformer.experiments.comparison_records import ArmResult
 from leanformer.experiments.sentences import FEWEST_SEEDS
 from leanformer.experiments.verdicts import Estimate
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record, RecordPart
@@ -45,9 +45,8 @@ class LeftOut(RecordPart):
     why: str
 
 
-class SweepPlan(Record):
-    kind: ClassVar[str] = "sweep-plan"
-    migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
+class Swept(RecordPart):
+    """What is swept, in a plan and in a record."""
 
     name: str
     axes: dict[str, list[Any]]
@@ -55,8 +54,16 @@ class SweepPlan(Record):
     original: PlainArchitecture
     task: Json
     training: PlainTraining
-    cells: list[PlannedCell]
     left_out: list[LeftOut]
+
+
+class SweepPlan(Swept, Record):
+    """What will be run."""
+
+    kind: ClassVar[str] = "sweep-plan"
+    migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
+
+    cells: list[PlannedCell]
     circumstances: Circumstances
 
 
@@ -80,19 +87,12 @@ class SweepCell(ArmResult):
     difference: Difference | None = None
 
 
-class Sweep(DatedRecord):
+class Sweep(Swept, DatedRecord):
     """A sweep, finished or under way."""
 
     kind: ClassVar[str] = "sweep"
     migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
-    name: str
-    axes: dict[str, list[Any]]
-    equal_params: bool
-    original: PlainArchitecture
-    task: Json
-    training: PlainTraining
-    left_out: list[LeftOut]
     seeds: list[int]
     metric: Metric
     sources: list[str]

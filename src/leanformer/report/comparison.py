@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from leanformer.experiments.arms import LEAN
-from leanformer.experiments.records import ArmResult, Comparison
+from leanformer.experiments.comparison_records import ArmResult, Comparison
 from leanformer.report import numbers, tables
 
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from leanformer.experiments.records import Comparison
+from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.sentences import as_sentence
 from leanformer.foundation.records.files import write_text
 from leanformer.report import comparison, tables

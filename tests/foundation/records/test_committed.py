@@ -5,8 +5,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.glue import Glue
-from leanformer.experiments.records import Comparison
 from leanformer.experiments.sweep_records import Sweep
 from leanformer.foundation import records
 from leanformer.foundation.records.files import read_json

@@ -23,7 +23,7 @@ KINDS = {
     "result": "leanformer.training.result:Result",
     "failure": "leanformer.runners.base:Failure",
     "plan": "leanformer.experiments.plan:ComparisonPlan",
-    "comparison": "leanformer.experiments.records:Comparison",
+    "comparison": "leanformer.experiments.comparison_records:Comparison",
     "sweep-plan": "leanformer.experiments.sweep_records:SweepPlan",
     "sweep": "leanformer.experiments.sweep_records:Sweep",
     "glue": "leanformer.experiments.glue:Glue",

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, WIDE
-from leanformer.experiments.records import ArmResult, Comparison
+from leanformer.experiments.comparison_records import ArmResult, Comparison
 from leanformer.experiments.verdicts import Estimate
 from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, THEORY, framed, plain_text
 from leanformer.report.numbers import counted, metric_with_unit
