@@ -109,5 +109,5 @@ def test_refused_designs_are_shown_by_force_only(monkeypatch: pytest.MonkeyPatch
     assert not forced.refused
     only = lf.architecture_of("vit_base_patch16_224").resized(heads=6, keep="split")
     monkeypatch.setattr("leanformer.designing.candidates._wanted_heads", lambda base, regime: [[24]])
-    with pytest.raises(ValueError, match=r"every design within these limits is refused: .*; force shows"):
+    with pytest.raises(ValueError, match=r"every design within these limits is refused: .*; force=True shows them"):
         design(only, limits=limits, regimes=["split"])

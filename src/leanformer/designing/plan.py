@@ -134,7 +134,7 @@ def design(
     refused = tuple(candidate for candidate in within if candidate.refusal is not None and not force)
     allowed = [candidate for candidate in within if force or candidate.refusal is None]
     if not allowed:
-        raise ValueError(f"every design within these limits is refused: {refused[0].refusal}; force shows all the same")
+        raise ValueError(f"every design within these limits is refused: {refused[0].refusal}; force=True shows them")
     chosen = max(allowed, key=lambda candidate: preference(base, candidate))
     return DesignPlan(
         original=original,
