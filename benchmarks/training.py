@@ -41,8 +41,8 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArgu
 from leanformer.data.image_sets import DEBIAN
 from leanformer.data.order import Order, Share
 from leanformer.experiments.recipes import recipe
-from leanformer.foundation.records.numbers import quantiles
-from leanformer.models import registry as families
+from leanformer.foundation.records.quantiles import quantiles
+from leanformer.models import families
 from leanformer.tasks.base import Batch
 from leanformer.tasks.image_classes import ImageClassesData
 from leanformer.training.loop import train

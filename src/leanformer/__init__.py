@@ -15,15 +15,15 @@ __version__ = "0.2.0.dev0"
 _HOMES = {
     "Architecture": "architecture",
     "architecture_of": "models.names",
-    "attention_blocks": "models.registry",
-    "build": "models.registry",
+    "attention_blocks": "models.families",
+    "build": "models.families",
     "compare": "experiments.comparison",
     "Comparison": "experiments.comparison_records",
     "create": "models.names",
     "Data": "tasks",
-    "describe": "models.registry",
+    "describe": "models.families",
     "design": "designing.plan",
-    "FAMILIES": "models.registry",
+    "FAMILIES": "models.families",
     "Family": "models.base",
     "from_pretrained": "models.weights",
     "generate": "models.generation",
@@ -77,14 +77,14 @@ if TYPE_CHECKING:
     from leanformer.experiments.sweep import sweep as sweep
     from leanformer.experiments.sweep_records import Sweep as Sweep
     from leanformer.models.base import Family as Family
+    from leanformer.models.families import FAMILIES as FAMILIES
+    from leanformer.models.families import attention_blocks as attention_blocks
+    from leanformer.models.families import build as build
+    from leanformer.models.families import describe as describe
     from leanformer.models.generation import generate as generate
     from leanformer.models.names import architecture_of as architecture_of
     from leanformer.models.names import create as create
     from leanformer.models.registration import register as register
-    from leanformer.models.registry import FAMILIES as FAMILIES
-    from leanformer.models.registry import attention_blocks as attention_blocks
-    from leanformer.models.registry import build as build
-    from leanformer.models.registry import describe as describe
     from leanformer.models.weights import from_pretrained as from_pretrained
     from leanformer.models.weights import load_weights as load_weights
     from leanformer.models.weights import save_pretrained as save_pretrained

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import leanformer as lf
-from leanformer.models import registry as families
+from leanformer.models import families
 from support.architectures import SMALL
 from support.command import call, run
 

@@ -8,7 +8,7 @@ from PIL import Image
 import leanformer as lf
 from leanformer.conditioning import inputs
 from leanformer.conditioning.inputs import choose_inputs
-from leanformer.models import registry as families
+from leanformer.models import families
 from support.architectures import SMALL
 
 

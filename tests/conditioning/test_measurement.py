@@ -10,7 +10,7 @@ import transformers
 import leanformer as lf
 from leanformer.conditioning import gaussian, inputs
 from leanformer.conditioning.measurement import Measurement, measure_named, measure_ranks, warnings
-from leanformer.models import registry as families
+from leanformer.models import families
 from leanformer.report.figures import measurement as figures
 from leanformer.report.figures import style
 from support.architectures import SMALL

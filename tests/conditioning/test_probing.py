@@ -17,7 +17,7 @@ from torch import nn
 import leanformer as lf
 from leanformer.conditioning.probing import probe
 from leanformer.conditioning.spectra import conditioning
-from leanformer.models import registry as families
+from leanformer.models import families
 from support.architectures import SMALL
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 import leanformer as lf
 from leanformer.conditioning.query_key import query_key
-from leanformer.models import registry as families
+from leanformer.models import families
 from support.architectures import SMALL
 
 

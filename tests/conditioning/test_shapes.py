@@ -10,7 +10,7 @@ import torch
 from jaxtyping import TypeCheckError, install_import_hook
 from torch import nn
 
-from leanformer.models import registry as families
+from leanformer.models import families
 from support.architectures import SMALL
 
 CHECKED = ("spectra", "gaussian", "probing", "query_key")

@@ -15,7 +15,7 @@ import leanformer as lf
 from leanformer.conditioning.callbacks import lightning_callback, trainer_callback
 from leanformer.conditioning.tracking import Tracker
 from leanformer.foundation.records.files import plain
-from leanformer.models import registry as families
+from leanformer.models import families
 from support.architectures import SMALL
 from support.training_loop import train, train_distributed
 

@@ -10,7 +10,7 @@ from leanformer.architecture import Architecture
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.costs.setting import STATE_BYTES
 from leanformer.costs.steps import peak_memory, traced
-from leanformer.models import registry as families
+from leanformer.models import families
 from support.amount import COMPLETE, in_turn, some
 from support.architectures import SMALL
 

@@ -7,9 +7,15 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from leanformer.architecture import Architecture
 from leanformer.costs import tracing
+from leanformer.costs.closed_forms import formula
+from leanformer.costs.setting import Setting
+from leanformer.costs.steps import traced
 from leanformer.costs.tracing import CudaAutocast, trace
-from leanformer.models import registry as families
+from leanformer.data.order import Order, Share
+from leanformer.models import families
+from leanformer.tasks import Data, ImageClasses, ListOps, MaskedToken, NextToken
 from support.amount import in_turn
 from support.architectures import SMALL
 
@@ -37,7 +43,8 @@ def test_meta_equals_a_real_step(key: str, kernel: tuple[str, bool]) -> None:
     for device in ("cpu", "meta"):
         model = without_dropout(family.build(architecture, device=device))
         with family.configure(model, attention, checkpointing):
-            traces.append(trace(model, {name: tensor.to(device) for name, tensor in inputs.items()}))
+            placed = {name: tensor.to(device) for name, tensor in inputs.items()}
+            traces.append(trace(model, placed, family.loss))
     real, meta = traces
     assert meta.saved_bytes == real.saved_bytes
     assert meta.peak_bytes == pytest.approx(real.peak_bytes, rel=0.02)
@@ -48,11 +55,9 @@ def test_meta_equals_a_real_step(key: str, kernel: tuple[str, bool]) -> None:
 def allocated_peak(model: nn.Module, inputs: dict) -> int:
     """Peak of PyTorch's own CPU allocator during a step, as its profiler logs every allocation."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        out = model(**inputs)
-        out = getattr(out, "logits", out)
-        loss = sum(part.float().mean() for part in (out if isinstance(out, tuple) else (out,)))
+        loss = families.of(model).loss(model, inputs)
         loss.backward()
-        del out, loss
+        del loss
     events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
     now = peak = 0
     for event in sorted(events, key=lambda e: e.start_ns()):
@@ -68,7 +73,7 @@ def test_the_peak_is_the_allocators_but_for_scratch_space(key: str) -> None:
     family, inputs = families.family(architecture.family), families.example_inputs(architecture, batch=8)
     real, meta = (without_dropout(family.build(architecture, device=device)) for device in ("cpu", "meta"))
     with family.configure(meta, "fused", False):
-        traced = trace(meta, {name: tensor.to("meta") for name, tensor in inputs.items()})
+        traced = trace(meta, {name: tensor.to("meta") for name, tensor in inputs.items()}, family.loss)
     with family.configure(real, "fused", False):
         measured = allocated_peak(real, inputs)
     assert traced.peak_bytes == pytest.approx(measured, rel=0.15)
@@ -83,7 +88,9 @@ def test_attention_products_are_counted() -> None:
     per_layer = tokens * (4 * stage.width * stage.inner_width + 2 * stage.width * stage.mlp_dim)
     per_layer += 2 * tokens * tokens * stage.inner_width
     patches = 16 * stage.width * 3 * 8 * 8
-    assert trace(model, inputs).forward_macs == batch * (patches + stage.depth * per_layer + stage.width * 10)
+    assert trace(model, inputs, families.of(model).loss).forward_macs == batch * (
+        patches + stage.depth * per_layer + stage.width * 10
+    )
 
 
 def test_explicit_attention_keeps_the_weights() -> None:
@@ -94,7 +101,7 @@ def test_explicit_attention_keeps_the_weights() -> None:
     for attention in ("fused", "explicit"):
         model = without_dropout(family.build(architecture, device="meta"))
         with family.configure(model, attention, False):
-            saved[attention] = trace(model, inputs).saved_bytes
+            saved[attention] = trace(model, inputs, families.of(model).loss).saved_bytes
     weights = batch * architecture.depth * architecture.stages[0].heads * 128 * 128 * 4
     assert saved["explicit"] - saved["fused"] > 0.9 * weights
 
@@ -107,7 +114,7 @@ def test_checkpointing_saves_memory_and_costs_a_forward() -> None:
     for checkpointing in (False, True):
         model = family.build(architecture, device="meta").train()
         with family.configure(model, "fused", checkpointing):
-            traces[checkpointing] = trace(model, inputs)
+            traces[checkpointing] = trace(model, inputs, families.of(model).loss)
     assert traces[True].peak_bytes < traces[False].peak_bytes / 2
     assert traces[True].step_macs > 1.2 * traces[False].step_macs
 
@@ -119,7 +126,7 @@ def test_mixed_precision_halves_what_products_keep(checkpointing: bool) -> None:
     inputs = {name: t.to("meta") for name, t in families.example_inputs(architecture, 64).items()}
     model = family.build(architecture, device="meta").train()
     with family.configure(model, "fused", checkpointing):
-        full, mixed = (trace(model, inputs, precision=precision) for precision in ("float32", "bfloat16"))
+        full, mixed = (trace(model, inputs, family.loss, precision=precision) for precision in ("float32", "bfloat16"))
     if checkpointing:  # what is kept is the residual stream, which stays in float32
         assert mixed.saved_bytes == pytest.approx(full.saved_bytes, rel=0.3)
     else:
@@ -142,7 +149,7 @@ def test_fused_attention_is_given_back() -> None:
     before = nn.functional.scaled_dot_product_attention
     model = families.build(SMALL["vit"], device="meta")
     with pytest.raises(TypeError):
-        trace(model, {"nonsense": torch.ones(1)})
+        trace(model, {"nonsense": torch.ones(1)}, families.of(model).loss)
     assert nn.functional.scaled_dot_product_attention is before
 
 
@@ -191,3 +198,50 @@ def test_what_others_put_in_its_place_stays(monkeypatch: pytest.MonkeyPatch) -> 
     torch.testing.assert_close(kept(x, x, x), before(x, x, x))  # a reference kept from inside does what it did outside
     monkeypatch.undo()
     nn.functional.scaled_dot_product_attention = before
+
+
+# The loss of real tasks
+
+
+def real_task(key: str) -> tuple[Architecture, Data, int]:
+    """An architecture whose head is large beside its layers, and the data of a task for it."""
+    text = dict(dataset="pydoc", length=64)
+    if key in ("gpt2", "story-gpt"):
+        data = NextToken(tokenizer="bpe:2048", **text).load()
+    elif key in ("bert", "crammed-bert"):
+        data = MaskedToken(tokenizer="wordpiece:2048", **text).load()
+    elif key == "nystromformer":
+        data = ListOps(min_length=50, max_length=100, train=64, validation=8, test=8).load()
+    else:
+        data = ImageClasses(dataset="digits").load()
+    sizes = {"max_position_embeddings": 100, "n_positions": 100, "img_size": 8, "patch_size": 4, "in_chans": 1}
+    options = {key: value for key, value in sizes.items() if key in SMALL_OPTIONS[key_of(key)]}
+    return SMALL[key].with_options(**{**options, **data.options}), data, 16
+
+
+SMALL_OPTIONS = {
+    "text": ("max_position_embeddings",),
+    "gpt2": ("n_positions",),
+    "images": ("img_size", "patch_size", "in_chans"),
+}
+
+
+def key_of(key: str) -> str:
+    return "gpt2" if key == "gpt2" else "images" if key == "vit" else "text"
+
+
+@pytest.mark.parametrize("key", ["gpt2", "story-gpt", "bert", "crammed-bert", "nystromformer", "vit"])
+def test_memory_is_that_of_a_step_with_the_tasks_own_loss(key: str) -> None:
+    architecture, data, batch = real_task(key)
+    family = families.family(architecture.family)
+    setting = Setting(batch=batch, tokens=data.tokens)
+    model = without_dropout(family.build(architecture))
+    (sample,) = data.batches(Order(0, batch, data.size), range(1), Share())
+    with family.configure(model, "fused", False), tracing.Alive() as alive:
+        loss = data.loss(model, sample)
+        saved = alive.now
+        loss.backward()
+        del loss
+    counted = formula(architecture, setting).cost(architecture, setting)
+    assert counted.saved_bytes == pytest.approx(saved, rel=0.02)
+    assert traced(architecture, setting).peak_bytes == pytest.approx(alive.peak, rel=0.02)

@@ -13,7 +13,7 @@ from leanformer.data.glue import GLUE_TASKS
 from leanformer.experiments import recipes
 from leanformer.experiments.arms import USUAL
 from leanformer.experiments.recipes import imagenet
-from leanformer.models import registry as families
+from leanformer.models import families
 from leanformer.tasks.image_classes import ImageClasses
 
 

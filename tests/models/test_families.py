@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from leanformer.architecture import Architecture
-from leanformer.models import registry as families
+from leanformer.models import families
 from leanformer.models.huggingface import decoder
 from leanformer.models.huggingface.base import without_packing
 from support.amount import some

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from leanformer.models import families
 from leanformer.models import names as zoo
-from leanformer.models import registry as families
 from leanformer.models.generation import generate, sampled
 from leanformer.models.weights import save_pretrained
 from leanformer.tasks.next_token import NextToken

@@ -11,7 +11,7 @@ import transformers
 from timm.models.volo import VOLO
 from torch import nn
 
-from leanformer.models import registry as families
+from leanformer.models import families
 from leanformer.models.own.nystromformer import NystromAttention, NystromformerConfig, nystrom_attention
 from leanformer.models.timm.base import TimmFamily
 from support.architectures import SMALL, TIMM

@@ -10,7 +10,7 @@ from beartype import beartype
 from jaxtyping import TypeCheckError, jaxtyped
 from torch import nn
 
-from leanformer.models import registry as families
+from leanformer.models import families
 from leanformer.models.own import nystromformer
 from support.architectures import SMALL
 

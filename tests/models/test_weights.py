@@ -10,7 +10,7 @@ import transformers
 from torch import nn
 
 import leanformer as lf
-from leanformer.models import registry as families
+from leanformer.models import families
 from leanformer.models.huggingface import base as hugging_face
 from support.architectures import SMALL
 from support.command import run

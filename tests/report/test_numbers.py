@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from leanformer.report.numbers import significant
+from leanformer.foundation.formats import significant
 
 
 @pytest.mark.parametrize(

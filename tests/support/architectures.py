@@ -1,7 +1,7 @@
 """A small architecture of every family, in its original form: a forward pass in milliseconds."""
 
 from leanformer.architecture import Architecture
-from leanformer.models import registry as families
+from leanformer.models import families
 
 IMAGE = {"num_classes": 10}
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import leanformer as lf
-from leanformer.models import registry as families
+from leanformer.models import families
 from support.architectures import SMALL
 
 

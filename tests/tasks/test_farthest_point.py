@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from leanformer.data.order import Order, Share
+from leanformer.models import families
 from leanformer.models import names as zoo
-from leanformer.models import registry as families
 from leanformer.models.own.point_encoder import PointEncoderModel, closed_form
 from leanformer.tasks import read
 from leanformer.tasks.farthest_point import DISTRIBUTIONS, FarthestPoint, answers, baselines

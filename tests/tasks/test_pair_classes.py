@@ -7,8 +7,8 @@ import torch
 
 from leanformer.conditioning.probing import measure
 from leanformer.data.order import Order, Share
+from leanformer.models import families
 from leanformer.models import names as zoo
-from leanformer.models import registry as families
 from leanformer.tasks.pair_classes import PairClasses
 
 

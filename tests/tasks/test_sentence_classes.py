@@ -13,8 +13,8 @@ import torch
 from leanformer.data.glue import GLUE_TASKS
 from leanformer.data.hub import NotAvailable
 from leanformer.data.order import Order, Share
+from leanformer.models import families
 from leanformer.models import names as zoo
-from leanformer.models import registry as families
 from leanformer.tasks.sentence_classes import Encoded, SentenceClasses, _cut, metrics
 from support.glue import write_glue
 

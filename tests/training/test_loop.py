@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from leanformer.data.order import Order, Share
-from leanformer.models import registry as families
+from leanformer.models import families
 from leanformer.models.weights import from_pretrained
 from leanformer.training.checkpoints import Checkpoints
 from leanformer.training.loop import train

@@ -13,7 +13,7 @@ def schema(
 ) -> None:
     """The JSON Schema of a kind of record: plan, run, result, comparison, sweep, measurement, design, …
 
-    Every file that leanformer writes names its kind and version. Files of earlier versions are read too.
+    Every record that leanformer writes names its kind and version. Records of earlier versions are read too.
     """
     from leanformer.foundation import records
 

@@ -15,8 +15,8 @@ from leanformer.conditioning.probing import measure
 from leanformer.conditioning.summaries import Kappa, LayerSummary
 from leanformer.foundation.records.base import RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
-from leanformer.foundation.records.numbers import quantiles
-from leanformer.models import registry as families
+from leanformer.foundation.records.quantiles import quantiles
+from leanformer.models import families
 from leanformer.models.names import architecture_of
 
 
@@ -40,6 +40,7 @@ class HeadsMeasurement(DatedRecord):
     """κ at initialisation for several numbers of heads, as `leanformer measure` writes it."""
 
     kind: ClassVar[str] = "heads"
+    version: ClassVar[int] = 2
 
     model: str
     depth: int

@@ -9,9 +9,8 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from leanformer.models import registry as families
-
-IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
+from leanformer.data.image_sets import ENDINGS
+from leanformer.models import families
 
 
 @dataclass(frozen=True)
@@ -93,9 +92,9 @@ def from_images(model: nn.Module, folder: Path, count: int) -> Inputs:
 
     if not folder.is_dir():
         raise ValueError(f"images: {folder} is not a folder")
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGES)[:count]
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)[:count]
     if not files:
-        raise ValueError(f"images: {folder} holds no image ({', '.join(IMAGES)})")
+        raise ValueError(f"images: {folder} holds no image ({', '.join(ENDINGS)})")
     transform = create_transform(**resolve_model_data_config(model), is_training=False)
     images = []
     for file in files:

@@ -17,8 +17,7 @@ from leanformer.conditioning.probing import measure
 from leanformer.conditioning.query_key import LayerRanks, query_key_ranks
 from leanformer.conditioning.summaries import Kappa, LayerSummary
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
-from leanformer.models import names
-from leanformer.models import registry as families
+from leanformer.models import families, names
 from leanformer.models.weights import from_pretrained, load_weights
 
 
@@ -33,6 +32,7 @@ class Measurement(DatedRecord):
     """What `leanformer measure` writes: κ layer by layer."""
 
     kind: ClassVar[str] = "measurement"
+    version: ClassVar[int] = 2
 
     model: str
     weights: str
@@ -52,6 +52,7 @@ class Ranks(DatedRecord):
     """The rank of W_Q W_Kᵀ, head by head, as `leanformer measure` writes it."""
 
     kind: ClassVar[str] = "ranks"
+    version: ClassVar[int] = 2
 
     model: str
     weights: str

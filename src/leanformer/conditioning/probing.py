@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from leanformer.conditioning.spectra import Conditioning, conditioning
 from leanformer.conditioning.summaries import KappaSummary, LayerSummary
-from leanformer.foundation.records.numbers import quantiles
-from leanformer.models import registry as families
+from leanformer.foundation.records.quantiles import quantiles
+from leanformer.models import families
 from leanformer.models.base import Kind
 
 Rule = str | Sequence[str] | Callable[[str, nn.Module], bool]

@@ -50,6 +50,7 @@ class Theory(DatedRecord):
     """What `leanformer theory` writes."""
 
     kind: ClassVar[str] = "theory"
+    version: ClassVar[int] = 2
 
     tokens: int
     head_dim: int

@@ -21,7 +21,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from leanformer.conditioning.probing import Call, Rule, measure, unwrap
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.files import append_line
-from leanformer.foundation.records.numbers import quantiles
+from leanformer.foundation.records.quantiles import quantiles
 
 
 class Tracker:

@@ -27,7 +27,7 @@ from leanformer.costs.references import (
     resized,
 )
 from leanformer.costs.setting import Setting
-from leanformer.models import registry as families
+from leanformer.models import families
 
 __all__ = ["Cost", "Formula", "Parameters", "Setting", "formula"]
 

@@ -11,7 +11,7 @@ from torch import nn
 from leanformer.architecture import Architecture
 from leanformer.costs.setting import Setting
 from leanformer.costs.tracing import trace
-from leanformer.models import registry as families
+from leanformer.models import families
 
 DESIGNS = ((2, 4, 8), (4, 4, 16), (2, 8, 8), (4, 8, 8), (2, 16, 8))
 """Heads, head_dim and mlp_dim of the reference models; heads count in the family's smallest unit."""
@@ -105,7 +105,7 @@ def _count(reference: Architecture, model: nn.Module, setting: Setting, batch: i
     tokens: dict[int, int] = {}
     handles = [_note_tokens(model, projection, tokens, stage) for projection, stage in parts.projections]
     try:
-        traced = trace(model, inputs, precision=setting.precision, parts=parts.modules, backward=with_peak)
+        traced = trace(model, inputs, family.loss, precision=setting.precision, parts=parts.modules, backward=with_peak)
     finally:
         for handle in handles:
             handle.remove()

@@ -8,7 +8,7 @@ from leanformer.architecture import Architecture
 from leanformer.costs.closed_forms import formula
 from leanformer.costs.setting import Setting
 from leanformer.costs.tracing import Trace, trace
-from leanformer.models import registry as families
+from leanformer.models import families
 
 
 @functools.lru_cache(maxsize=256)
@@ -19,7 +19,7 @@ def traced(architecture: Architecture, setting: Setting) -> Trace:
     inputs = family.example_inputs(architecture, setting.batch, setting.tokens)
     inputs = {name: tensor.to("meta") for name, tensor in inputs.items()}
     with family.configure(model, setting.attention, setting.checkpointing):
-        return trace(model, inputs, precision=setting.precision)
+        return trace(model, inputs, family.loss, precision=setting.precision)
 
 
 def peak_memory(architecture: Architecture, setting: Setting) -> int:

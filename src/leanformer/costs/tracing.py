@@ -47,7 +47,8 @@ class Trace:
 
 def trace(
     model: nn.Module,
-    inputs: Mapping[str, torch.Tensor],
+    inputs: dict[str, torch.Tensor],
+    loss: Callable[[nn.Module, dict[str, torch.Tensor]], torch.Tensor],
     *,
     precision: Precision = "float32",
     parts: Mapping[str, nn.Module] | None = None,
@@ -58,29 +59,23 @@ def trace(
     Args:
         model: in training mode, on the same device as the inputs; its kind of attention and checkpointing are as set.
         inputs: by name of the model's arguments.
+        loss: runs the model and gives the loss. In language models it holds a large part of the memory.
         precision: see its type.
         parts: modules to which saved bytes and MACs are also booked, by name.
         backward: whether to run backward, for the peak and the MACs of the whole step.
     """
     result, parts = Trace(), parts or {}
     with _kernels(model, precision), _Owner(parts) as owner, Alive(lambda: owner.current) as alive:
-        loss = _scalar(model(**inputs))
+        found = loss(model, inputs)
         result.saved_bytes, result.saved_by_part = alive.now, alive.by_owner()
         result.forward_macs = alive.flops // 2
         result.forward_macs_by_part = {name: alive.flops_by_owner.get(name, 0) // 2 for name in parts}
         if backward:
-            loss.backward()
-        del loss
+            found.backward()
+        del found
     result.peak_bytes, result.step_macs = alive.peak, alive.flops // 2
     model.zero_grad(set_to_none=True)
     return result
-
-
-def _scalar(output: Any) -> torch.Tensor:
-    """A loss to start backward from. Labels are not traced, so it is the mean of all floats that the model returns."""
-    output = getattr(output, "logits", output)
-    tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
-    return torch.stack([tensor.float().mean() for tensor in tensors]).sum()
 
 
 def id_of(tensor: torch.Tensor) -> int:

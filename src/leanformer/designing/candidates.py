@@ -10,7 +10,7 @@ from leanformer.architecture import Architecture, Regime
 from leanformer.conditioning.gaussian import expected_log_kappa
 from leanformer.costs.closed_forms import Cost, Formula, Setting
 from leanformer.designing.guards import Guard, guards
-from leanformer.models import registry as families
+from leanformer.models import families
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import yaml
 
 from leanformer.architecture import Architecture
-from leanformer.models import registry as families
+from leanformer.models import families
 
 Form = Literal["timm", "hf", "yaml"]
 

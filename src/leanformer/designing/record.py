@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import computed_field
@@ -11,6 +11,7 @@ from leanformer.architecture import Regime
 from leanformer.costs.runs import RunCost, WholeRun
 from leanformer.costs.setting import Setting
 from leanformer.designing.guards import Guard
+from leanformer.foundation.formats import billions, counted, gigabytes, joined, millions, percent
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord
 
@@ -44,6 +45,7 @@ class DesignRecord(DatedRecord):
     """What `leanformer design` writes."""
 
     kind: ClassVar[str] = "design"
+    version: ClassVar[int] = 2
     migrations: ClassVar[Mapping[int, Migration]] = {1: _from_version_1}
 
     setting: Setting
@@ -74,7 +76,7 @@ class DesignRecord(DatedRecord):
         lines += [f"{guard.level}: {guard}" for guard in self.recommended.guards]
         if self.first_refusal is not None:
             lines.append(
-                f"{_counted(self.refused, 'design')} left out because a guard refuses (force shows all designs). "
+                f"{counted(self.refused, 'design')} left out because a guard refuses (force shows all designs). "
                 f"The first: {self.first_refusal}"
             )
         return [*lines, *_runs(self), *self.kept_words]
@@ -83,26 +85,26 @@ class DesignRecord(DatedRecord):
 def _sizes(record: DesignRecord) -> str:
     was, now = record.original, record.recommended
     old, new = was.architecture, now.architecture
-    fewer = 100 * (1 - now.params / was.params)
+    fewer = 1 - now.params / was.params
 
     def change(word: str) -> str:
-        before, after = (_listed([getattr(stage, word) for stage in a.stages]) for a in (old, new))
+        before, after = (joined([getattr(stage, word) for stage in a.stages], "/") for a in (old, new))
         return after if before == after else f"{after} (was {before})"
 
     return (
-        f"Train {_counted(new.depth, 'layer')} (was {old.depth}) with {change('heads')} heads of {change('head_dim')} "
-        f"and MLPs of {change('mlp_dim')}: {now.params / 1e6:.1f} M parameters, "
-        f"{abs(fewer):.0f} % {'fewer' if fewer >= 0 else 'more'}."
+        f"Train {counted(new.depth, 'layer')} (was {old.depth}) with {change('heads')} heads of {change('head_dim')} "
+        f"and MLPs of {change('mlp_dim')}: {millions(now.params)} parameters, "
+        f"{percent(abs(fewer))} {'fewer' if fewer >= 0 else 'more'}."
     )
 
 
 def _costs(record: DesignRecord) -> str:
     was, now, batch = record.original, record.recommended, record.setting.batch
-    memory = f"{was.memory_bytes / 1e9:.1f} to {now.memory_bytes / 1e9:.1f} GB"
-    macs = f"{was.forward_macs / batch / 1e9:.2f} to {now.forward_macs / batch / 1e9:.2f} G"
-    peak = record.recommended_peak_bytes / 1e9
+    memory = f"{gigabytes(was.memory_bytes)} to {gigabytes(now.memory_bytes)} GB"
+    macs = f"{billions(was.forward_macs / batch)} to {billions(now.forward_macs / batch)} G"
+    peak = gigabytes(record.recommended_peak_bytes)
     return (
-        f"Memory for a batch of {batch} goes from {memory} (traced peak {peak:.1f} GB). "
+        f"Memory for a batch of {batch} goes from {memory} (traced peak {peak} GB). "
         f"Multiply-accumulates (MACs) per sample go from {macs}."
     )
 
@@ -119,21 +121,13 @@ def _runs(record: DesignRecord) -> list[str]:
     run = record.run
     if run is None:
         return []
-    where = f"{_short(run.samples)} samples on {run.devices} × {run.device} at {100 * run.utilisation:.0f} % of peak"
+    where = f"{_short(run.samples)} samples on {run.devices} × {run.device} at {percent(run.utilisation)} of peak"
     return [
         f"A run of {where}, {name}: {cost.flops:.2g} FLOPs, {cost.device_hours:,.0f} device-hours "
         f"({cost.wall_hours:,.1f} h), {cost.energy_kwh:,.0f} kWh."
         for name, cost in (("original", record.original.run), ("recommended", record.recommended.run))
         if cost is not None
     ]
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return str(numbers[0]) if len(set(numbers)) == 1 else "/".join(map(str, numbers))
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def _short(count: int) -> str:

@@ -19,7 +19,7 @@ from leanformer.architecture import Architecture
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.data.order import Order, Share
 from leanformer.foundation.records.base import RecordPart
-from leanformer.models.registry import build
+from leanformer.models.families import build
 from leanformer.tasks.base import Data
 from leanformer.training.optimizer import build_optimizer
 from leanformer.training.randomness import process_state_kept, seed_everything

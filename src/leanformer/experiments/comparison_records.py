@@ -103,6 +103,7 @@ class Comparison(DatedRecord):
     """A comparison, finished or under way."""
 
     kind: ClassVar[str] = "comparison"
+    version: ClassVar[int] = 2
     migrations: ClassVar[Mapping[int, Migration]] = {1: _from_version_1}
 
     name: str

@@ -57,6 +57,7 @@ class Glue(DatedRecord):
     """GLUE's tasks by arm."""
 
     kind: ClassVar[str] = "glue"
+    version: ClassVar[int] = 2
     migrations: ClassVar[Mapping[int, Migration]] = {1: _from_version_1}
 
     tasks: dict[str, TaskScores]

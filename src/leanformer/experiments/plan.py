@@ -29,6 +29,7 @@ class ComparisonPlan(Record):
     """What will be run."""
 
     kind: ClassVar[str] = "plan"
+    version: ClassVar[int] = 2
     migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
     name: str

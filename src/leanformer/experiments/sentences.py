@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from leanformer.foundation.formats import counted, decimals
+
 if TYPE_CHECKING:
     from leanformer.experiments.verdicts import Effects, Estimate, Verdict
 
@@ -20,11 +22,6 @@ MOST_SEEDS = 1000
 
 def as_sentence(phrase: str) -> str:
     return f"{phrase[0].upper()}{phrase[1:]}."
-
-
-def decimals(unit: str) -> int:
-    """Digits that are shown: hundredths of points, thousandths of anything else."""
-    return 2 if unit == "%" else 3
 
 
 def signed(difference: Estimate, unit: str) -> str:
@@ -71,7 +68,7 @@ def _seeds_needed(found: Verdict) -> str:
     if not more:
         return f"more than {MOST_SEEDS} seeds needed"
     roughly = "about" if found.difference.seeds >= FEWEST_SEEDS else "at least"
-    return f"{roughly} {more} more seed{'s' * (more > 1)} needed"
+    return f"{roughly} {counted(more, 'more seed')} needed"
 
 
 def _beyond_the_margin(found: Verdict) -> str:

@@ -61,6 +61,7 @@ class SweepPlan(Swept, Record):
     """What will be run."""
 
     kind: ClassVar[str] = "sweep-plan"
+    version: ClassVar[int] = 2
     migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
     cells: list[PlannedCell]
@@ -91,6 +92,7 @@ class Sweep(Swept, DatedRecord):
     """A sweep, finished or under way."""
 
     kind: ClassVar[str] = "sweep"
+    version: ClassVar[int] = 2
     migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
     seeds: list[int]

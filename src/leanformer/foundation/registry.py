@@ -92,6 +92,12 @@ class Registry(Generic[Entry]):
             return resolve(name, from_record=from_record)
         raise ValueError(self._unknown(name))
 
+    def reference(self, name: str) -> str:
+        """Where the entry of that name is, without importing it."""
+        if name in self._registered:
+            return reference_to(self._registered[name])
+        return self._own.get(name) or self._installed()[name].value
+
     def name_of(self, entry: Entry) -> str:
         """The name under which `get` finds an entry again, in this process or another."""
         for name, registered in self._registered.items():

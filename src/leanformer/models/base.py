@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from leanformer.architecture import Architecture, Stage
 
@@ -58,7 +60,7 @@ class AttentionPart:
 
 
 class Family(ABC):
-    """One architecture family. Instances hold no state; `leanformer.models.registry.FAMILIES` lists the classes."""
+    """One architecture family. Instances hold no state; `leanformer.models.families.FAMILIES` lists the classes."""
 
     key: ClassVar[str]
     """The name in `Architecture.family`, under which the family is registered."""
@@ -100,6 +102,16 @@ class Family(ABC):
     @abstractmethod
     def example_inputs(self, architecture: Architecture, batch: int = 2, tokens: int | None = None) -> Inputs:
         """Random inputs of the right shape; `tokens` is the length of a text."""
+
+    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """The loss that the family is usually trained with, for labels that are all 0: what a step's memory depends on.
+
+        By default the cross-entropy over the last dimension: of classes, or of every token of a text.
+        """
+        output = model(**inputs)
+        output = getattr(output, "logits", output)
+        found = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+        return sum((_cross_entropy(logits) for logits in found[1:]), _cross_entropy(found[0]))
 
     reserved: ClassVar[Mapping[str, str]] = {}
     """Upstream's settings that the stages decide, and our word for each; an empty word where there is none."""
@@ -194,3 +206,8 @@ class Family(ABC):
                 )
             )
         return blocks
+
+
+def _cross_entropy(logits: Tensor) -> Tensor:
+    rows = logits.flatten(0, -2).float()
+    return F.cross_entropy(rows, torch.zeros(len(rows), dtype=torch.int64, device=rows.device))

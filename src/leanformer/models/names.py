@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from leanformer.architecture import Architecture, Keep, Numbers, Regime
-from leanformer.models import registry as families
+from leanformer.models import families
 from leanformer.models.published import LEAN_MODELS
 from leanformer.models.weights import read_folder
 

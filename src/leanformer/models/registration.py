@@ -39,10 +39,10 @@ def arrange() -> None:
 
 def register() -> None:
     """Import timm and transformers, and register every family's models with them now."""
-    from leanformer.models import registry
+    from leanformer.models import families
 
     with_timm()
-    registry.register()
+    families.register()
 
 
 # timm: its registry gets functions, which import a family when they are called
@@ -78,7 +78,7 @@ def _entry_point(name: str) -> Callable[..., nn.Module]:
 def _saved(pretrained: bool = False, description: dict[str, Any] | None = None, **options: Any) -> nn.Module:
     """A model from a folder that `save_pretrained` wrote."""
     from leanformer.architecture import Architecture
-    from leanformer.models.registry import build
+    from leanformer.models.families import build
     from leanformer.models.weights import load_weights
 
     if description is None:
@@ -101,11 +101,10 @@ def _without_timm_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_transformers() -> None:
-    """Add our language models to the Auto classes of transformers."""
-    from leanformer.models.registry import family
+    """Add language models, ours and those of installed packages, to the Auto classes of transformers."""
+    from leanformer.models import families
 
-    for key in ("crammed-bert", "story-gpt", "nystromformer", "gpt2", "bert", "point-encoder"):
-        family(key).register()
+    families.register(without="leanformer.models.timm.")
 
 
 # The finder

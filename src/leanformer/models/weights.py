@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
 from leanformer.foundation.records.files import read_json, write_json
-from leanformer.models import registry as families
+from leanformer.models import families
 from leanformer.models.registration import SAVED, register
 
 MOST_TENSORS = 6

@@ -76,6 +76,7 @@ class Scorecard(DatedRecord):
     """The whole scorecard."""
 
     kind: ClassVar[str] = "scorecard"
+    version: ClassVar[int] = 2
 
     summary: str
     rows: tuple[ScorecardRow, ...]

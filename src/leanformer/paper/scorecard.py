@@ -8,7 +8,7 @@ from typing import Any
 
 from leanformer.architecture import Architecture
 from leanformer.foundation.records.circumstances import circumstances, fields_of
-from leanformer.models import registry as families
+from leanformer.models import families
 from leanformer.models.published import ROWS, PrintedCount, Row
 from leanformer.paper.memory import add_memory
 from leanformer.paper.record import Printed, Scorecard, ScorecardRow, Status, summary_of

@@ -6,11 +6,12 @@ from rich.table import Table
 
 from leanformer.experiments.arms import LEAN
 from leanformer.experiments.comparison_records import ArmResult, Comparison
-from leanformer.report import numbers, tables
+from leanformer.foundation import formats
+from leanformer.report import cells, tables
 
 
 def headings(record: Comparison) -> list[str]:
-    score = numbers.metric_with_unit(record.metric)
+    score = cells.metric_with_unit(record.metric)
     return ["arm", "layers", "heads", "MLP", "params", "memory", "step", "steps", score, "κ"]
 
 
@@ -22,15 +23,15 @@ def rows(record: Comparison) -> list[list[str]]:
 def _row(arm: ArmResult, unit: str) -> list[str]:
     return [
         arm.name,
-        numbers.layers(arm.architecture),
-        numbers.heads(arm.architecture),
-        numbers.sizes(arm.architecture, "mlp_dim"),
-        numbers.parameters(arm.params),
-        numbers.size(arm.memory_bytes),
-        numbers.milliseconds(arm.step_seconds),
+        cells.layers(arm.architecture),
+        cells.heads(arm.architecture),
+        cells.sizes(arm.architecture, "mlp_dim"),
+        formats.parameters(arm.params),
+        formats.size(arm.memory_bytes),
+        formats.milliseconds(arm.step_seconds),
         f"{arm.steps:,}",
-        numbers.score(arm.score, unit),
-        numbers.significant(arm.kappa),
+        cells.score(arm.score, unit),
+        formats.significant(arm.kappa),
     ]
 
 
@@ -43,7 +44,7 @@ def seed_rows(record: Comparison) -> list[list[str]]:
     """Every run's score: one row per arm, one column per seed."""
     unit = record.metric.unit
     return [
-        [arm.name, *(numbers.plain_score(arm.scores.get(str(seed)), unit) for seed in record.seeds)]
+        [arm.name, *(cells.run_score(arm.scores.get(str(seed)), unit) for seed in record.seeds)]
         for arm in record.arms.values()
     ]
 

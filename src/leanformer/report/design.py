@@ -4,7 +4,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from leanformer.designing.record import CandidateRecord, DesignRecord
-from leanformer.report.numbers import significant
+from leanformer.foundation import formats
+from leanformer.report import cells
 
 SHADES = {"note": "yellow", "warn": "red", "refuse": "bold red"}
 
@@ -33,20 +34,16 @@ def _shown(record: DesignRecord) -> list[CandidateRecord]:
 
 
 def _sizes(record: DesignRecord, row: CandidateRecord) -> list[str]:
-    def each(word: str) -> str:
-        values = [getattr(stage, word) for stage in row.architecture.stages]
-        return str(values[0]) if len(set(values)) == 1 else " ".join(map(str, values))
-
     return [
         str(row.architecture.depth),
-        each("heads"),
-        each("head_dim"),
-        each("mlp_dim"),
-        f"{row.params / 1e6:.1f} M",
-        f"{100 * row.params / record.original.params:.0f} %",
-        f"{row.memory_bytes / 1e9:.1f}",
-        f"{row.forward_macs / record.setting.batch / 1e9:.2f}",
-        significant(row.gaussian_kappa),
+        cells.sizes(row.architecture, "heads"),
+        cells.sizes(row.architecture, "head_dim"),
+        cells.sizes(row.architecture, "mlp_dim"),
+        formats.millions(row.params),
+        formats.percent(row.params / record.original.params),
+        formats.gigabytes(row.memory_bytes),
+        formats.billions(row.forward_macs / record.setting.batch),
+        formats.significant(row.gaussian_kappa),
     ]
 
 

@@ -9,8 +9,9 @@ from rich.table import Table
 from leanformer.experiments.arms import LEAN
 from leanformer.experiments.glue import Glue
 from leanformer.experiments.sentences import as_sentence
+from leanformer.foundation import formats
 from leanformer.foundation.records.files import write_text
-from leanformer.report import numbers, tables
+from leanformer.report import cells, tables
 
 PERCENT = "%"
 
@@ -25,9 +26,9 @@ def rows(record: Glue) -> list[list[str]]:
     return [
         [
             arm,
-            numbers.parameters(params),
-            *(numbers.score(task.arms[arm].score, PERCENT) for task in record.tasks.values()),
-            numbers.score(record.average.get(arm), PERCENT),
+            formats.parameters(params),
+            *(cells.score(task.arms[arm].score, PERCENT) for task in record.tasks.values()),
+            cells.score(record.average.get(arm), PERCENT),
         ]
         for arm, params in record.params.items()
     ]

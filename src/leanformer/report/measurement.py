@@ -8,7 +8,7 @@ from rich.table import Table
 from leanformer.conditioning.heads import HeadsMeasurement
 from leanformer.conditioning.measurement import Measurement, Ranks
 from leanformer.conditioning.theory import Theory
-from leanformer.report.numbers import significant
+from leanformer.foundation.formats import percent, significant, tenths
 
 
 def _table(title: str, *columns: str, left: int = 1) -> Table:
@@ -48,10 +48,10 @@ def ranks(record: Ranks) -> Table:
             layer.name,
             f"{layer.heads} × {layer.head_dim}",
             str(layer.width),
-            f"[bold]{median(effective):.1f}[/]",
-            f"{min(effective):.1f} – {max(effective):.1f}",
-            f"{100 * median(effective) / layer.head_dim:.0f} %",
-            f"{median(layer.stable_rank):.1f}",
+            f"[bold]{tenths(median(effective))}[/]",
+            f"{tenths(min(effective))} – {tenths(max(effective))}",
+            percent(median(effective) / layer.head_dim),
+            tenths(median(layer.stable_rank)),
         )
     return table
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from leanformer.foundation.formats import percent, tenths
 from leanformer.paper.memory import lean_shares
 from leanformer.paper.record import Memory, Scorecard, ScorecardRow
 
@@ -68,7 +69,7 @@ def _cells(row: ScorecardRow, memory: bool) -> list[str]:
         row.status,
     ]
     if memory:
-        cells += [f"{found.printed_gb:g}", f"{found.counted_gb:.1f}", found.status] if found else ["–", "–", "–"]
+        cells += [f"{found.printed_gb:g}", tenths(found.counted_gb), found.status] if found else ["–", "–", "–"]
     return cells
 
 
@@ -98,7 +99,7 @@ def _memory_sentence(record: Scorecard) -> str:
     found = _memories(record)
     fit = sum(value.status == "within 10 %" for value in found)
     shares = ", ".join(
-        f"{model} {100 * printed:.0f} % ({100 * counted:.0f} %)"
+        f"{model} {percent(printed)} ({percent(counted)})"
         for model, (printed, counted) in lean_shares(record.rows).items()
     )
     return (

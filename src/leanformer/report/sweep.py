@@ -8,8 +8,9 @@ from rich.table import Table
 
 from leanformer.experiments.sentences import as_sentence
 from leanformer.experiments.sweep_records import Sweep, SweepCell
+from leanformer.foundation import formats
 from leanformer.foundation.records.files import write_text
-from leanformer.report import numbers, tables
+from leanformer.report import cells, tables
 from leanformer.report.figures.style import save
 from leanformer.report.figures.sweep import lines
 
@@ -17,7 +18,7 @@ from leanformer.report.figures.sweep import lines
 def headings(record: Sweep) -> list[str]:
     paired = ["against the original's heads"] if _is_paired(record) else []
     sizes = ["layers", "heads × size", "MLP", "params"]
-    return [*record.varied, *sizes, numbers.metric_with_unit(record.metric), *paired, "rank", "κ"]
+    return [*record.varied, *sizes, cells.metric_with_unit(record.metric), *paired, "rank", "κ"]
 
 
 def _is_paired(record: Sweep) -> bool:
@@ -33,19 +34,19 @@ def _row(cell: SweepCell, record: Sweep) -> list[str]:
     unit = record.metric.unit
     return [
         *(str(cell.values[name]) for name in record.varied),
-        numbers.layers(cell.architecture),
-        numbers.heads(cell.architecture),
-        numbers.sizes(cell.architecture, "mlp_dim"),
-        numbers.parameters(cell.params),
-        numbers.score(cell.score, unit),
-        *([numbers.difference(cell.difference, unit)] if _is_paired(record) else []),
-        numbers.NOTHING if cell.effective_rank is None else f"{cell.effective_rank:.1f}",
-        numbers.significant(cell.kappa),
+        cells.layers(cell.architecture),
+        cells.heads(cell.architecture),
+        cells.sizes(cell.architecture, "mlp_dim"),
+        formats.parameters(cell.params),
+        cells.score(cell.score, unit),
+        *([cells.difference(cell.difference, unit)] if _is_paired(record) else []),
+        formats.tenths(cell.effective_rank),
+        formats.significant(cell.kappa),
     ]
 
 
 def table(record: Sweep) -> Table:
-    seeds = numbers.counted_range([len(cell.scores) for cell in record.cells], "seed")
+    seeds = formats.counted_range([len(cell.scores) for cell in record.cells], "seed")
     title = f"{record.name}: {record.metric.name} ± 95 % interval over {seeds}"
     return tables.terminal(title, headings(record), rows(record), left=0)
 

@@ -61,6 +61,7 @@ class Result(Record):
     """A finished run."""
 
     kind: ClassVar[str] = "result"
+    version: ClassVar[int] = 2
     former_kind: ClassVar[str | None] = "run"
     migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 

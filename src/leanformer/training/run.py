@@ -37,6 +37,7 @@ class Run(Record):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     kind: ClassVar[str] = "run"
+    version: ClassVar[int] = 2
 
     name: str
     seed: Annotated[int, Field(ge=0)] = 0

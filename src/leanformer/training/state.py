@@ -15,7 +15,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from leanformer.data.order import Order
 from leanformer.foundation.records.files import plain, write_lines
-from leanformer.models.registry import build
+from leanformer.models.families import build
 from leanformer.models.weights import load_encoder, save_pretrained
 from leanformer.tasks.base import Data, Metric
 from leanformer.training.checkpoints import Checkpoint, Checkpoints

@@ -20,6 +20,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
 
 from leanformer.architecture import Architecture, Stage
+from leanformer.models.base import Inputs
 from leanformer.models.huggingface.base import check_tokens
 from leanformer.models.own.base import ArchitectureConfig, OwnFamily, SelfAttention
 
@@ -218,6 +219,16 @@ class CrammedBert(OwnFamily):
         if "num_labels" in architecture.options:
             return CrammedBertForSequenceClassification(self.config(architecture))
         return super().assemble(architecture)
+
+    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """Of a masked language model, a quarter of the tokens of each text is predicted, and only these."""
+        if not isinstance(model, CrammedBertForMaskedLM):
+            return super().loss(model, inputs)
+        hidden = model.encoder(**inputs).last_hidden_state
+        batch, tokens, _ = hidden.shape
+        places = torch.arange(batch * max(1, round(0.25 * tokens)), device=hidden.device)
+        logits = model.decoder(hidden.flatten(0, 1)[places])
+        return F.cross_entropy(logits.float(), torch.zeros_like(places))
 
     def check(self, architecture: Architecture) -> None:
         for stage in architecture.stages:

@@ -135,6 +135,11 @@ class PointEncoder(OwnFamily):
     auto_classes = {AutoModel: PointEncoderModel}
     catalogue = {"farthest-point": ((ORIGINAL,), {})}
 
+    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """The squared distance of every token's answer."""
+        given = model(**inputs).logits
+        return (given.float() - torch.zeros_like(inputs["points"])).square().sum(-1).mean()
+
     def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
         described = Architecture.from_dict(cast(Any, model).config.architecture)
         return described.name, dict(described.options)

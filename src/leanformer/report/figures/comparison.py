@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, WIDE
 from leanformer.experiments.comparison_records import ArmResult, Comparison
 from leanformer.experiments.verdicts import Estimate
+from leanformer.foundation.formats import counted
+from leanformer.report.cells import metric_with_unit
 from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, THEORY, framed, plain_text
-from leanformer.report.numbers import counted, metric_with_unit
 from leanformer.training.result import Evaluation
 
 Runs = Mapping[str, Sequence[Sequence[Evaluation]]]

@@ -13,8 +13,9 @@ from matplotlib.ticker import NullLocator
 
 from leanformer.experiments.sweep_records import Sweep, SweepCell, in_words
 from leanformer.experiments.verdicts import Estimate
+from leanformer.foundation.formats import counted_range
+from leanformer.report.cells import metric_with_unit
 from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, STYLE, THEORY, plain_text
-from leanformer.report.numbers import counted_range, metric_with_unit
 
 COLOURS = (FIXED, SPLIT, THEORY, SIMULATION, "#b5838d", "#6b705c", "#e9a23b", INK)
 TITLES = {"groups": "groups of heads", "task.points": "points N", "task.dim+width": "dimension d"}

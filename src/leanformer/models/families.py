@@ -78,18 +78,23 @@ def family(key: str) -> Family:
     return _INSTANCES[found]
 
 
-def _all() -> Iterator[Family]:
-    """Every family; one of an installed package that cannot be loaded is warned of and passed over."""
+def _all(without: str = "") -> Iterator[Family]:
+    """Every family; one of an installed package that cannot be loaded is warned of and passed over.
+
+    Those whose module begins with `without` are left out, and are not imported.
+    """
     for key in FAMILIES.names():
+        if without and FAMILIES.reference(key).startswith(without):
+            continue
         try:
             yield family(key)
         except ValueError as error:
             warnings.warn(str(error), stacklevel=2)
 
 
-def register() -> None:
+def register(without: str = "") -> None:
     """Register every family's classes with the library that they extend; doing so again changes nothing."""
-    for each in _all():
+    for each in _all(without):
         each.register()
 
 

@@ -1,4 +1,4 @@
-"""Numbers that several records are made of."""
+"""Quantiles that several records hold; some of the values may be infinite."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from torch import nn
 import leanformer as lf
 from leanformer import models
 from leanformer.architecture import Architecture, Stage
-from leanformer.models import registry
+from leanformer.models import families
 from leanformer.models.base import AttentionPart, Family
-from leanformer.models.registry import FAMILIES
+from leanformer.models.families import FAMILIES
 
 STAGE = Stage(width=16, depth=2, heads=2, head_dim=8, mlp_dim=32)
 
@@ -87,7 +87,7 @@ class TinyFamily(Family):
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> type[Family]:
     monkeypatch.setattr(FAMILIES, "_registered", dict(FAMILIES._registered))
-    monkeypatch.setattr(registry, "_INSTANCES", dict(registry._INSTANCES))
+    monkeypatch.setattr(families, "_INSTANCES", dict(families._INSTANCES))
     return FAMILIES.register("tiny")(TinyFamily)
 
 
@@ -118,7 +118,7 @@ def test_its_models_are_saved_and_read_back(tiny: type[Family], tmp_path: Path) 
 
 
 def test_it_is_found_through_an_entry_point_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_INSTANCES", dict(registry._INSTANCES))
+    monkeypatch.setattr(families, "_INSTANCES", dict(families._INSTANCES))
     monkeypatch.setitem(sys.modules, "package_of_this_test", sys.modules[__name__])
     point = EntryPoint("tiny", "package_of_this_test:TinyFamily", "leanformer.families")
     monkeypatch.setattr(type(FAMILIES), "_installed", lambda self: {"tiny": point})
