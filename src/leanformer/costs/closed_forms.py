@@ -221,10 +221,10 @@ class Formula:
 
 def formula(architecture: Architecture, setting: Setting | None = None) -> Formula:
     """The closed form that holds for every depth, heads, head_dim and MLP at this architecture's widths and options."""
-    stages = architecture.stages
-    if families.family(architecture.family).stage_count is None:
+    stages, family = architecture.stages, families.family(architecture.family)
+    if family.stage_count is None:
         stages = stages[:1]
-    reference = resized(replace(architecture, stages=stages), DESIGNS[0], unit=1)
+    reference = resized(replace(architecture, stages=stages), DESIGNS[0], unit=family.head_unit(architecture))
     return _formula(reference, replace(setting or Setting(), batch=1, optimizer="none"))
 
 

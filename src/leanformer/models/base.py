@@ -5,7 +5,7 @@ model, and say where its attention is.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -151,9 +151,14 @@ class Family(ABC):
         """Raise a `ValueError` that names the field if the family cannot build this."""
 
     def build(self, architecture: Architecture, device: torch.device | str | None = None) -> nn.Module:
+        """A module of exactly this architecture, or a `ValueError` that names the field in which it would differ."""
         architecture = self.canonical(architecture)
         with torch.device(device) if device is not None else torch.get_default_device():
-            return self.assemble(architecture)
+            model = self.assemble(architecture)
+        built = replace(architecture, stages=self.stages(model))
+        if different := architecture.differences(built, "asked for", "built"):
+            raise ValueError(f"{architecture.name} cannot have these sizes: {'; '.join(different)}")
+        return model
 
     def canonical(self, architecture: Architecture) -> Architecture:
         """The architecture, checked, in the form that `describe` returns for the built module."""

@@ -82,7 +82,8 @@ class HuggingFaceFamily(Family):
     def configure(self, model: nn.Module, attention: Attention, checkpointing: bool) -> AbstractContextManager[Any]:
         language = cast(PreTrainedModel, model)
         if self.kernels_by_config:
-            language.set_attn_implementation("sdpa" if attention == "fused" else "eager")
+            fused = attention == "fused" and language._supports_sdpa  # upstream's Gemma 2 has no fused attention
+            language.set_attn_implementation("sdpa" if fused else "eager")
         if checkpointing:
             language.gradient_checkpointing_enable()
         else:
@@ -172,9 +173,12 @@ def check_fields(config: PreTrainedConfig, options: Mapping[str, Any]) -> None:
             raise ValueError(f"{option} is not a field of {type(config).__name__}")
 
 
-def config_options(config: PreTrainedConfig, exclude: Sequence[str]) -> dict[str, Any]:
-    """The fields of a config that differ from its class's defaults, as options of an architecture."""
-    default, shared = type(config)(), {item.name for item in dataclasses.fields(cast(Any, PreTrainedConfig))}
+def config_options(
+    config: PreTrainedConfig, exclude: Sequence[str], usual: PreTrainedConfig | None = None
+) -> dict[str, Any]:
+    """The fields of a config that differ from the usual one, by default its class's, as options of an architecture."""
+    default = type(config)() if usual is None else usual
+    shared = {item.name for item in dataclasses.fields(cast(Any, PreTrainedConfig))}
     names = [item.name for item in dataclasses.fields(cast(Any, config)) if item.name not in (*shared, *exclude)]
     names.append("num_labels")
     return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}

@@ -19,10 +19,7 @@ from leanformer.architecture import Architecture, Stage
 from leanformer.models.base import AttentionPart
 from leanformer.models.huggingface.base import HuggingFaceFamily, check_fields, config_options
 
-WELL_KNOWN = ("llama", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "helium", "glm", "arcee", "seed_oss")
-DERIVED = ("layer_types",)
-"""Config fields that upstream derives from the depth when they are left out."""
-
+WELL_KNOWN = ("llama", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "glm", "arcee", "seed_oss")
 UNSUITABLE = (ValueError, KeyError, StrictDataclassError)
 """What upstream raises for default configs, and for models of one layer, that it cannot build."""
 
@@ -115,14 +112,18 @@ class Decoder(HuggingFaceFamily):
 
     def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
         config = cast(Any, model).config
-        options = config_options(config, exclude=(*self.reserved, *DERIVED))
-        groups = kv_groups(config)
+        groups, stages = kv_groups(config), self.stages(model)
+        asked = Architecture(family=self.key, name=config.model_type, stages=stages, options={"kv_groups": groups})
+        # Fields that upstream derives from the sizes, such as the kind of each layer, are no options.
+        options = config_options(config, exclude=tuple(self.reserved), usual=self.config(asked))
         if groups != kv_groups(default_config(config.model_type)):
             options["kv_groups"] = groups
         return config.model_type, options
 
     def parts(self, model: nn.Module) -> list[AttentionPart]:
         prefix, layers = _layers(model)
+        if not layers:
+            raise ValueError(f"name: {type(model).__name__} has no layers that are made of self_attn and mlp")
         return [
             AttentionPart(
                 path=f"{prefix}layers.{index}.self_attn",
@@ -140,10 +141,16 @@ class Decoder(HuggingFaceFamily):
             raise ValueError(
                 f"name: a layer of {type(attention).__name__} and {type(mlp).__name__} is not a plain decoder layer"
             )
+        columns = attention.o_proj.in_features
+        if hasattr(attention, "q_proj") and attention.q_proj.out_features != columns:
+            raise ValueError(
+                f"heads: the queries of {type(attention).__name__} have {attention.q_proj.out_features} columns, "
+                f"its output projection takes {columns}"
+            )
         return Stage(
             width=attention.o_proj.out_features,
             depth=1,
-            heads=attention.o_proj.in_features // attention.head_dim,
+            heads=columns // attention.head_dim,
             head_dim=attention.head_dim,
             mlp_dim=mlp.down_proj.in_features,
         )
@@ -156,18 +163,40 @@ class Decoder(HuggingFaceFamily):
 def why_not_plain(model_type: str) -> str:
     """Why a model type cannot be resized; empty if it can.
 
-    Layers with experts or latent heads, and hybrid layers, are not described by the sizes in the config. One layer is
-    built on the meta device to compare them.
+    Layers with experts or latent heads, and hybrid layers, are not described by the sizes in the config. So models are
+    built on the meta device and compared with what was asked for: one layer of upstream's sizes, then all layers with
+    other sizes. One of them takes a training step, as costs need it.
     """
     family = Decoder()
-    config = default_config(model_type)
-    asked = Architecture(family=family.key, name=model_type, stages=(upstream_stage(config),)).resized(depth=1)
+    stage = upstream_stage(default_config(model_type))
+    upstream = Architecture(family=family.key, name=model_type, stages=(stage,))
+    unit = family.head_unit(upstream)
+    smaller = upstream.resized(
+        heads=2 * unit if stage.heads != 2 * unit else unit, head_dim=stage.head_dim // 2, mlp_dim=8
+    )
     try:
-        built = family.build(asked, device="meta")
-        found = family.describe(built).stages if family.owns(built) else ()
+        family.build(upstream.resized(depth=1), device="meta")
     except UNSUITABLE as error:
-        return f"one layer of it cannot be built and read back ({' '.join(str(error).split())})"
-    return "" if found == asked.stages else "its layers are not those that its config's sizes describe"
+        return f"one layer of it cannot be built and read back ({_one_line(error)})"
+    try:
+        layers = _layers(family.build(smaller, device="meta"))[1]
+        if unlike := next((i for i, layer in enumerate(layers, 1) if _shapes(layer) != _shapes(layers[0])), 0):
+            return f"its layer {unlike} is made of other parts than its layer 1"
+        model = family.build(smaller.resized(depth=1), device="meta")
+        inputs = {name: tensor.to("meta") for name, tensor in family.example_inputs(smaller, tokens=8).items()}
+        with family.configure(model, "fused", checkpointing=False):
+            family.loss(model, inputs).backward()
+    except (*UNSUITABLE, RuntimeError) as error:
+        return f"with other sizes it cannot be built and trained ({_one_line(error)})"
+    return ""
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _shapes(layer: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(parameter.shape) for name, parameter in layer.named_parameters()}
 
 
 def upstream_stage(config: Any) -> Stage:
