@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from support.command import run
+from leanformer.cli.shared import writable
+from support.command import call, run
 
 
 def test_help_lists_the_commands_and_loads_nothing_heavy() -> None:
@@ -61,3 +63,62 @@ def test_mistakes_are_one_line_and_exit_code_2(arguments: list[str], message: st
     assert shown.stdout == ""
     assert message in shown.stderr
     assert len(shown.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"RANK": "7"}, "RANK is 7, and WORLD_SIZE is 1: ranks go from 0 to 0. Start several processes with torchrun"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "ranks go from 0 to 1"),
+        ({"RANK": "x"}, "RANK must be a whole number from 0 on, got 'x'"),
+        ({"RANK": "²"}, "RANK must be a whole number from 0 on"),
+        ({"WORLD_SIZE": "9" * 30}, "WORLD_SIZE must be a whole number from 1 on"),
+        ({"WORLD_SIZE": "2", "RANK": "1"}, "WORLD_SIZE is 2, but MASTER_ADDR, MASTER_PORT is not set"),
+    ],
+)
+def test_an_environment_that_no_launcher_sets_is_one_line(
+    environment: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    shown = call("recipes", "--nonsense")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert message in shown.stderr
+    assert len(shown.stderr.splitlines()) == 1
+
+
+COMMANDS = ["measure vit_tiny_patch16_224", "design vit_tiny_patch16_224", "theory --model none", "compare", "sweep"]
+
+
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, "train", f"report {Path(__file__).parents[1]}/fixtures/v0.1/comparison"]
+)
+def test_a_folder_that_cannot_be_written_to_is_found_before_the_work(command: str) -> None:
+    shown = call(*command.split(), "--out", "/proc/nothing")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert "/proc/nothing cannot be written to" in shown.stderr
+    assert len(shown.stderr.splitlines()) == 1
+
+
+def test_folders_that_cannot_be_written_to_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file" / "x", tmp_path / "file", tmp_path / ("a" * 300), Path("a\0b")):
+        with pytest.raises(ValueError, match=r"cannot be written to: .*; name another folder by --out"):
+            writable(folder)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_looking_whether_a_folder_can_be_written_to_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert writable(tmp_path / "a" / "b") == tmp_path / "a" / "b"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["[/]", "[red]x", "a\nb", "\x1b[31mred", ":smile:", "\udcff"])
+def test_names_are_shown_as_they_are_in_one_line(name: str) -> None:
+    for command in ("measure", "design", "report", "recipes", "models"):
+        shown = call(command, name)
+        assert shown.returncode == 2
+        assert len(shown.stderr.splitlines()) == 1, shown.stderr
+        assert "\x1b[31m" not in shown.stderr
+        if name.isprintable():
+            assert name in shown.stderr

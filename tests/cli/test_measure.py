@@ -95,3 +95,14 @@ def test_mistakes(arguments: list[str], message: str) -> None:
     assert shown.stdout == ""
     assert message in shown.stderr
     assert len(shown.stderr.strip().splitlines()) == 1
+
+
+def test_precision_and_empty_patterns(folder: Path, tmp_path: Path) -> None:
+    table = call("measure", str(folder), "--batch", "1", "--dtype", "float64", "--out", str(tmp_path)).stdout
+    assert "as saved, in float64" in table
+    refused = call("measure", str(folder), "--projections", "", "--out", str(tmp_path))
+    assert refused.returncode != 0
+    assert "projections='' names no module" in refused.stderr
+    assert "takes no --checkpoint, --projections or --dtype" in call(
+        "measure", "gpt2", "--heads", "2", "--dtype", "float64"
+    ).stderr

@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="The most time for one attacker.")
     parser.add_argument("--first", type=int, default=0, help="The number of the first attempt, to repeat one of them.")
     parser.add_argument("--count", type=int, default=None, help="So many attempts instead.")
+    parser.add_argument("--verbose", action="store_true", help="Print every attempt.")
     given = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported
 
@@ -31,7 +32,7 @@ def main() -> None:
         for name in given.attackers or ATTACKERS:
             attacker = importlib.import_module(f"fuzz.{name}")
             count = given.count or max(1, round(attacker.COUNT * given.scale))
-            tally = Tally(name, given.seed)
+            tally = Tally(name, given.seed, verbose=given.verbose)
             tallies.append(run(tally, count, attacker.trial, given.minutes, given.first))
             print(f"{name}: {tally.tried:,} tried, {tally.bad} bad, {tally.seconds:.0f} s", file=sys.stderr, flush=True)
     print(table(tallies))

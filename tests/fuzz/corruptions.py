@@ -183,6 +183,27 @@ DAMAGES: dict[str, Callable[[random.Random, Path, Path], None]] = {
 JSON_ONLY = {"another value", "another number", "lacking", "with more", "of another version"}
 
 
+RELEVANT: dict[str, tuple[str, ...]] = {
+    "report": ("plan.json", "*/seed-*/result.json", "*/seed-*/timing.jsonl"),
+    "train": ("lean/seed-1/**/*",),
+    "measure": ("lean/seed-1/run.json", "lean/seed-1/model/*"),
+    "rank": ("original/seed-0/run.json", "original/seed-0/model/*"),
+    "report sweep": ("*.json", "*/seed-*/result.json", "*/seed-*/model/*"),
+    "generate": ("run.json", "model/*"),
+    "report record": ("comparison.json",),
+    "report sweep record": ("sweep.json",),
+}
+"""The files that a command reads, where it does not read all."""
+
+
+def _target(draw: random.Random, command: str, folder: Path) -> Path:
+    """A file of the folder, each kind as often as any other; mostly one that the command reads."""
+    patterns = RELEVANT.get(command, ("**/*",)) if draw.random() < 0.9 else ("**/*",)
+    files = sorted({path for pattern in patterns for path in folder.glob(pattern) if path.is_file()})
+    kind = draw.choice(sorted({path.name for path in files}))
+    return draw.choice([path for path in files if path.name == kind])
+
+
 def trial(draw: random.Random) -> tuple[str, str]:
     command = draw.choice(list(trained.COMMANDS))
     trained.truth(command)
@@ -190,9 +211,7 @@ def trial(draw: random.Random) -> tuple[str, str]:
         folder = place / trained.FOLDERS.get(command, "comparison")
         if command in ("compare", "train", "sweep") and draw.random() < 0.6:
             _interrupt(draw, folder)
-        kinds = sorted({path.name for path in folder.rglob("*") if path.is_file()})
-        chosen = draw.choice(kinds)
-        file = draw.choice(sorted(path for path in folder.rglob(chosen) if path.is_file()))
+        file = _target(draw, command, folder)
         textual = file.suffix in (".json", ".jsonl")
         damage = draw.choice([name for name in DAMAGES if textual or name not in JSON_ONLY])
         what = f"{command}, {file.relative_to(place)} {damage}"

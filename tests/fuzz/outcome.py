@@ -6,6 +6,7 @@ import contextlib
 import random
 import re
 import signal
+import sys
 import time
 import traceback
 from collections import Counter
@@ -58,6 +59,7 @@ class Tally:
     findings: dict[str, str] = field(default_factory=dict)
     """One example for each kind of finding."""
     seconds: float = 0.0
+    verbose: bool = False
 
     @property
     def tried(self) -> int:
@@ -83,6 +85,8 @@ class Tally:
             outcome = TRACEBACK
             tried = f"{type(error).__name__}: {str(error)[:200]} at {last.filename}:{last.lineno} {notes}"
         self.counts[outcome] += 1
+        if self.verbose:
+            print(f"{self.name} {number}: {outcome}: {tried}", file=sys.stderr, flush=True)
         if outcome in BAD:
             alike = re.sub(r"[\d.e+-]+", "#", " ".join(tried.split()))[:80]
             self.findings.setdefault(f"{outcome} {alike}", f"attempt {number}, {outcome}: {tried}")

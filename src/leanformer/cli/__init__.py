@@ -9,10 +9,11 @@ from typer.exceptions import Abort, TyperException
 from leanformer.cli import compare, design, measure, sweep, train, glue, generate  # noqa: F401  # isort: skip
 from leanformer.cli import report, recipes, models, paper, schema  # noqa: F401  # isort: skip
 from leanformer.cli.shared import app, messages
-from leanformer.foundation.machine import disconnect, is_first_process
+from leanformer.foundation.machine import check_processes, disconnect, is_first_process
+from leanformer.foundation.stopping import EXIT_CODE, Stopped
 
 BAD_INPUT, INTERRUPTED = 2, 130
-"""Exit codes, beside 0 for success and 1 for runs that diverged."""
+"""Exit codes, beside 0 for success, 1 for runs that diverged, and 75 for work that was stopped and can be resumed."""
 
 
 def main() -> None:
@@ -20,6 +21,7 @@ def main() -> None:
     for quiet, value in (("TRANSFORMERS_VERBOSITY", "error"), ("HF_HUB_DISABLE_PROGRESS_BARS", "1")):
         os.environ.setdefault(quiet, value)
     try:
+        check_processes()
         code = app(standalone_mode=False)
     except TyperException as error:
         context = getattr(error, "ctx", None)
@@ -32,6 +34,9 @@ def main() -> None:
     except (ValueError, OSError) as error:
         _complain(str(error))
         code = BAD_INPUT
+    except Stopped as error:
+        _complain(str(error))
+        code = EXIT_CODE
     except (Abort, KeyboardInterrupt):
         code = INTERRUPTED
     finally:
@@ -40,5 +45,17 @@ def main() -> None:
 
 
 def _complain(message: str) -> None:
-    if is_first_process():
-        messages.print(f"leanformer: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    """One line on stderr. Control characters that names may hold are shown, not sent to the terminal."""
+    if _is_speaker():
+        line = " ".join(message.split()) or "failed without a message"
+        shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)
+        messages.print(f"leanformer: {shown}", style="red", markup=False, highlight=False, soft_wrap=True, emoji=False)
+
+
+def _is_speaker() -> bool:
+    """Whether this process speaks for all. If the environment does not say, it does."""
+    try:
+        check_processes()
+        return is_first_process()
+    except ValueError:
+        return True

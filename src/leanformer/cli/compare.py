@@ -25,6 +25,7 @@ from leanformer.cli.shared import (
     print_json,
     print_sentences,
     print_written,
+    writable,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def compare(
             start=start,
             training={"steps": steps, "batch": batch, "lr": lr, "precision": precision},
         )
-    folder = out or Path("runs") / f"compare-{chosen.name}"
+    folder = writable(out or Path("runs") / f"compare-{chosen.name}")
     listed = names(arms)
     with RunsProgress(messages) as progress:
         record = run(

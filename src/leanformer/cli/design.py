@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from leanformer.cli.shared import AsJson, Model, Out, app, numbers, output, show, working
+from leanformer.cli.shared import AsJson, Model, Out, app, numbers, output, show, working, writable
 from leanformer.cli.sizes import size
 
 # Values of options are listed here as well as in the library, so that help does not have to import PyTorch.
@@ -49,6 +49,9 @@ def design(
     depths = numbers("--depth", depth) if depth else []
     head_dims = numbers("--head-dim", head_dim) if head_dim else []
     many = size("--samples", samples) if samples else None
+    folder = out or Path("runs") / f"design-{Path(model).name}"
+    if not emit:
+        writable(folder)
 
     from leanformer.costs.closed_forms import Setting, formula
     from leanformer.costs.runs import WholeRun
@@ -88,7 +91,7 @@ def design(
         print(emitted(plan.recommended.architecture, emit), end="")
         return
     record = plan.record(run)
-    show(record, report.table, pareto, (out or Path("runs") / f"design-{Path(model).name}") / "design", as_json)
+    show(record, report.table, pareto, folder / "design", as_json)
     if not as_json:
         for line in record.words:
-            output.print(line, highlight=False, soft_wrap=True)
+            output.print(line, highlight=False, soft_wrap=True, markup=False)

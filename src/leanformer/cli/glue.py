@@ -17,6 +17,7 @@ from leanformer.cli.shared import (
     print_json,
     print_sentences,
     print_written,
+    writable,
 )
 
 
@@ -43,6 +44,8 @@ def glue(
     from leanformer.report import glue as report
 
     folder = out or start / "glue"
+    if out is not None or start.is_dir():
+        writable(folder)
     with RunsProgress(messages) as progress:
         record = run(
             start,

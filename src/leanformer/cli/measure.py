@@ -1,11 +1,11 @@
 """`leanformer measure` and `leanformer theory`: conditioning, measured and predicted."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from leanformer.cli.shared import AsJson, Model, Out, Seed, app, numbers, show, working
+from leanformer.cli.shared import AsJson, Model, Out, Seed, app, numbers, show, working, writable
 
 
 @app.command()
@@ -23,6 +23,10 @@ def measure(
     depth: Annotated[int | None, typer.Option(min=1, help="Layers to build with --heads [default: all].")] = None,
     rank: Annotated[bool, typer.Option("--rank", help="The rank of W_Q W_Kᵀ of every head instead of κ.")] = False,
     projections: Annotated[str | None, typer.Option(help='Name pattern of output projections, "*.attn.out".')] = None,
+    dtype: Annotated[
+        Literal["float32", "float64"] | None,
+        typer.Option(help="Compute in this precision [default: the weights']; float64 shows κ that rounding hides."),
+    ] = None,
     seed: Seed = 0,
     out: Out = None,
     as_json: AsJson = False,
@@ -34,10 +38,12 @@ def measure(
     of heads in both regimes. With `--rank`, how many directions each head can ask for, and how many its weights use.
     """
     counts = numbers("--heads", heads) if heads else []
-    if rank and (heads or depth or tokens or random or any(x is not None for x in (projections, images, text))):
-        raise ValueError("--rank reads the weights alone: it takes no --heads, --depth, --projections or inputs")
-    if heads and (checkpoint is not None or projections is not None):
-        raise ValueError("--heads measures at initialisation: it takes no --checkpoint and no --projections")
+    if rank and (heads or depth or tokens or random or any(x is not None for x in (projections, dtype, images, text))):
+        raise ValueError(
+            "--rank reads the weights alone: it takes no --heads, --depth, --projections, --dtype or inputs"
+        )
+    if heads and any(given is not None for given in (checkpoint, projections, dtype)):
+        raise ValueError("--heads measures at initialisation: it takes no --checkpoint, --projections or --dtype")
     if depth is not None and not heads:
         raise ValueError("--depth goes with --heads")
 
@@ -48,7 +54,7 @@ def measure(
     from leanformer.training.run import held_out_inputs, is_run
 
     choice: dict[str, Any] = dict(images=images, text=text, random=random, batch=batch, tokens=tokens, seed=seed)
-    folder = out or Path("runs") / f"measure-{Path(model).name}"
+    folder = writable(out or Path("runs") / f"measure-{Path(model).name}")
     if rank:
         with working(f"reading {model}"):
             ranks = measure_ranks(model, checkpoint, seed)
@@ -61,7 +67,9 @@ def measure(
         with working(f"measuring {model}"):
             by_default = images is None and text is None and tokens is None and not random
             own = held_out_inputs(Path(model), batch) if by_default and is_run(Path(model)) else None
-            by_layer = measure_named(model, checkpoint, projections=projections, inputs=own, **choice)
+            by_layer = measure_named(
+                model, checkpoint, projections=projections, inputs=own, dtype=dtype, **choice
+            )
         show(by_layer, measurement.layers, figures.kappa_by_layer, folder / "kappa_by_layer", as_json)
 
 
@@ -82,7 +90,7 @@ def theory(
     The theorem is about Gaussian blocks. Its formula is compared with exact sampling; a real model's attention at
     initialisation stands beside both, in both head regimes.
     """
-    counts, folder = numbers("--heads", heads), out or Path("runs/theory")
+    counts, folder = numbers("--heads", heads), writable(out or Path("runs/theory"))
 
     from leanformer.conditioning.heads import measure_heads
     from leanformer.conditioning.theory import sampled_theory

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from leanformer.cli.shared import AsJson, app, output, print_json
 
@@ -21,4 +22,4 @@ def models(
         return
     for family, names in found.items():
         if names:
-            output.print(f"[bold]{family}[/]  {'  '.join(names)}")
+            output.print(f"[bold]{escape(family)}[/]  {escape('  '.join(names))}")

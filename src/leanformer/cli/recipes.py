@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from leanformer.cli.shared import AsJson, app, output, print_json
 
@@ -21,5 +22,5 @@ def recipes(
         return
     for key, text in described.items():
         shown = text if name else (text.splitlines() or [""])[0]
-        output.print(f"[bold]{key}[/]  ", end="")
+        output.print(f"[bold]{escape(key)}[/]  ", end="")
         output.print(shown, highlight=False, markup=False)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from leanformer.cli.compare import show_comparison
-from leanformer.cli.shared import AsJson, app, output, print_json, print_sentences, print_written
+from leanformer.cli.shared import AsJson, app, output, print_json, print_sentences, print_written, writable
 from leanformer.cli.sweep import show_sweep
 
 
@@ -29,6 +29,8 @@ def report(
 
     first = folders[0]
     folder = out or (first if first.is_dir() else first.parent)
+    if out is not None or first.exists():
+        writable(folder)
     if len(folders) > 1:
         if as_json:
             raise ValueError("--json is for one folder: several are drawn side by side")

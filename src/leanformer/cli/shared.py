@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,14 +93,32 @@ def numbers(option: str, text: str) -> list[int]:
     return found
 
 
+def writable(folder: Path) -> Path:
+    """The folder, if results can be written to it. Nobody should learn after hours of work that they cannot."""
+    made: list[Path] = []
+    try:
+        made = [place for place in (folder, *folder.parents) if not place.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:  # ValueError: the name holds a null character
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{folder} cannot be written to: {reason}; name another folder by --out") from error
+    finally:
+        for place in made:
+            with suppress(OSError, ValueError):
+                place.rmdir()
+    return folder
+
+
 # Output
 
 
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
     """A line that says what is being done, where a person is watching."""
-    with messages.status(what) as status:
-        yield lambda step: status.update(f"{what}: {step}")
+    with messages.status(escape(what)) as status:
+        yield lambda step: status.update(escape(f"{what}: {step}"))
 
 
 def print_json(value: Any) -> None:

@@ -24,6 +24,7 @@ from leanformer.cli.shared import (
     print_json,
     print_sentences,
     print_written,
+    writable,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def sweep(
             settings=settings,
             training={"steps": steps, "batch": batch, "lr": lr},
         )
-    folder = out or Path("runs") / f"sweep-{chosen.name}"
+    folder = writable(out or Path("runs") / f"sweep-{chosen.name}")
     with RunsProgress(messages) as progress:
         record = run(
             chosen,

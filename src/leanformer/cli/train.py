@@ -18,6 +18,7 @@ from leanformer.cli.shared import (
     output,
     print_json,
     print_written,
+    writable,
 )
 
 
@@ -59,7 +60,7 @@ def train(
             training=chosen.training,
             seed=seed,
         )
-        folder = out or Path("runs") / f"train-{chosen.name}-{arm}-{seed}"
+        folder = writable(out or Path("runs") / f"train-{chosen.name}-{arm}-{seed}")
         from_first_process(lambda: write_run(run, folder))
     with RunsProgress(messages) as progress:
         progress.planned({run.name: run.training.steps}, [(run.name, run.seed)])

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+LAUNCHED = ("RANK", "MASTER_ADDR", "MASTER_PORT")
+"""Environment variables that a launcher sets beside WORLD_SIZE."""
 
 
 # Processes, as torchrun starts them
@@ -21,6 +23,24 @@ Result = TypeVar("Result")
 
 def process_count() -> int:
     return _from_environment("WORLD_SIZE", default=1, least=1)
+
+
+def check_processes() -> None:
+    """Refuse an environment that no launcher sets: processes would wait for others that do not exist, or say nothing.
+
+    torchrun sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+    """
+    count, rank = process_count(), _from_environment("RANK", default=0, least=0)
+    if rank >= count:
+        raise ValueError(
+            f"the environment variable RANK is {rank}, and WORLD_SIZE is {count}: ranks go from 0 to {count - 1}. "
+            "Start several processes with torchrun, or unset RANK and WORLD_SIZE"
+        )
+    if count > 1 and (missing := [name for name in LAUNCHED if not os.environ.get(name)]):
+        raise ValueError(
+            f"the environment variable WORLD_SIZE is {count}, but {', '.join(missing)} is not set: start several "
+            "processes with torchrun, or unset WORLD_SIZE"
+        )
 
 
 def is_first_process() -> bool:
@@ -35,8 +55,8 @@ def _from_environment(name: str, default: int, least: int) -> int:
     text = os.environ.get(name, "").strip()
     if not text:
         return default
-    if not text.isdecimal() or int(text) < least:
-        raise ValueError(f"the environment variable {name} must be a whole number from {least} on, got {text!r}")
+    if not (text.isascii() and text.isdecimal() and len(text) <= 6 and int(text) >= least):
+        raise ValueError(f"the environment variable {name} must be a whole number from {least} on, got {text!r:.40}")
     return int(text)
 
 

@@ -41,7 +41,9 @@ def table(record: Glue) -> Table:
 def markdown(record: Glue) -> str:
     sentences = [f"- {tables.markdown_text(as_sentence(phrase))}" for phrase in record.sentences()]
     body = tables.markdown(headings(record), rows(record))
-    return "\n".join(["# GLUE", "", body, "", *sentences, "", f"To run it again: `{record.command}`.", ""])
+    return "\n".join(
+        ["# GLUE", "", body, "", *sentences, "", f"To run it again: {tables.markdown_code(record.command)}.", ""]
+    )
 
 
 def write(record: Glue, folder: Path) -> Path:

@@ -3,6 +3,7 @@
 from statistics import median
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from leanformer.conditioning.heads import HeadsMeasurement
@@ -12,7 +13,7 @@ from leanformer.foundation.formats import percent, significant, tenths
 
 
 def _table(title: str, *columns: str, left: int = 1) -> Table:
-    table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(*columns, title=escape(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for column in table.columns[left:]:
         column.justify = "right"
     return table
@@ -26,8 +27,8 @@ def layers(record: Measurement) -> Table:
     for layer in record.layers:
         kappa = layer.kappa
         table.add_row(
-            layer.name,
-            layer.kind,
+            escape(layer.name),
+            escape(layer.kind),
             f"{layer.tokens} × {layer.columns}",
             f"{layer.heads} × {layer.head_dim}" if layer.heads else "–",
             f"[bold]{significant(kappa.median)}[/]",
@@ -45,7 +46,7 @@ def ranks(record: Ranks) -> Table:
     for layer in record.layers:
         effective = layer.effective_rank
         table.add_row(
-            layer.name,
+            escape(layer.name),
             f"{layer.heads} × {layer.head_dim}",
             str(layer.width),
             f"[bold]{tenths(median(effective))}[/]",

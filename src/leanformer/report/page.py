@@ -47,7 +47,14 @@ def html(record: Comparison, inline: Sequence[tuple[str, Markup]]) -> str:
 def markdown(record: Comparison) -> str:
     """The page as Markdown; its figures are files beside it."""
     files = [(caption, f"figures/{name}.png") for name, (caption, _) in figures.available(record).items()]
-    return _rendered("page.md.jinja", record, files=files, markdown=tables.markdown, text=tables.markdown_text)
+    return _rendered(
+        "page.md.jinja",
+        record,
+        files=files,
+        markdown=tables.markdown,
+        text=tables.markdown_text,
+        code=tables.markdown_code,
+    )
 
 
 def _rendered(template: str, record: Comparison, **more: Any) -> str:

@@ -53,7 +53,7 @@ def table(record: Sweep) -> Table:
 
 def markdown(record: Sweep) -> str:
     """The table and the words, for a page that is committed beside the record."""
-    commit = f" at commit {record.commit}" if record.commit else ""
+    commit = f" at commit {tables.markdown_text(record.commit)}" if record.commit else ""
     parts = [
         f"# Sweep: {tables.markdown_text(record.name)}",
         "![the score along the grid](sweep.png)",
@@ -61,7 +61,8 @@ def markdown(record: Sweep) -> str:
         "\n".join(f"- {tables.markdown_text(as_sentence(phrase))}" for phrase in record.sentences()),
         "± and [ ] are 95 % intervals over seeds; differences are paired by seed, more is better. Rank is the "
         "effective rank of W_Q W_Kᵀ after training, the median over heads, layers and seeds.",
-        f"`{record.command}`, leanformer {record.versions['leanformer']}{commit}; {'; '.join(record.sources)}.",
+        f"{tables.markdown_code(record.command)}, leanformer {tables.markdown_text(record.versions['leanformer'])}"
+        f"{commit}; {tables.markdown_text('; '.join(record.sources))}.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -30,6 +31,21 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(map(markdown_text, cells))} |"
 
 
+MARKS = re.compile(r"[\\|<`$]|&(?=#?\w)|\](?=[(\[:])")
+"""What Markdown would read: escapes, columns, HTML, code, formulas, entities and links."""
+
+
 def markdown_text(text: str) -> str:
     """Text that Markdown shows as it is, in one line."""
-    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`").split())
+    return " ".join(MARKS.sub(lambda mark: ENTITIES.get(mark[0], "\\" + mark[0]), text).split())
+
+
+ENTITIES = {"<": "&lt;", "&": "&amp;"}
+
+
+def markdown_code(text: str) -> str:
+    """Text as Markdown's code, in one line, whatever backticks it holds."""
+    line = " ".join(text.split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    space = " " if "`" in line else ""
+    return f"{fence}{space}{line}{space}{fence}"

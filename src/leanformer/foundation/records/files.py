@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,9 +72,7 @@ def flush(path: Path) -> None:
 def read_json(path: Path) -> Any:
     """What a JSON file holds, or a `ValueError` that names the file, the place and the reason."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ValueError(f"there is no file {path}") from None
+        text = read_text(path)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is damaged: byte {error.start} is not UTF-8") from error
     try:
@@ -82,6 +81,24 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path} is damaged: {error.msg} in line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
         raise ValueError(f"{path} is damaged: it is nested too deeply") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise ValueError(f"{path} is damaged: it holds a number that is too long") from error
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. A pipe or a device could be read without end, so only plain files are read."""
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {path}") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(kind):
+        raise ValueError(f"{path} is damaged: it is not a plain file")
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def read_lines(path: Path) -> Iterator[Any]:
@@ -91,7 +108,7 @@ def read_lines(path: Path) -> Iterator[Any]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             yield json.loads(line)
-        except json.JSONDecodeError:  # cut off by a kill
+        except (ValueError, RecursionError):  # cut off by a kill, or damaged
             continue
 
 

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from leanformer.designing.record import CandidateRecord, DesignRecord
-from leanformer.report.figures.style import FIXED, GREY, INK, SPLIT, THEORY, framed, short_name
+from leanformer.report.figures.style import FIXED, GREY, INK, SPLIT, THEORY, framed, plain_text, short_name
 
 
 def pareto(record: DesignRecord) -> Figure:
@@ -21,7 +21,7 @@ def pareto(record: DesignRecord) -> Figure:
         axes.plot(*_places([_costs(record.original)]), "s", color=INK, ms=7, label="original")
         axes.plot(*_places([_costs(record.recommended)]), "*", color=THEORY, ms=13, label="try first")
         axes.set(xlabel="parameters, millions", ylabel=f"training memory, GB, batch {record.setting.batch}")
-        axes.set_title(f"Leaner designs of {short_name(record.original.architecture.name)}")
+        axes.set_title(plain_text(f"Leaner designs of {short_name(record.original.architecture.name)}"))
         axes.legend()
 
     return framed(draw)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from leanformer.conditioning.heads import HeadsMeasurement
 from leanformer.conditioning.measurement import Measurement, Ranks
 from leanformer.conditioning.theory import Theory
-from leanformer.report.figures.style import FIXED, GREY, SIMULATION, SPLIT, THEORY, framed, short_name
+from leanformer.report.figures.style import FIXED, GREY, SIMULATION, SPLIT, THEORY, framed, plain_text, short_name
 
 
 def rank_by_layer(record: Ranks) -> Figure:
@@ -21,7 +21,7 @@ def rank_by_layer(record: Ranks) -> Figure:
         axes.plot([], [], ".", color=FIXED, label="a head")
         axes.set_ylim(0)
         axes.set(xlabel="layer", ylabel="effective rank of W_Q W_Kᵀ")
-        axes.set_title(f"{short_name(record.model)}, {record.weights}: directions that each head uses")
+        axes.set_title(plain_text(f"{short_name(record.model)}, {record.weights}: directions that each head uses"))
         axes.legend()
 
     return framed(draw)
@@ -41,7 +41,7 @@ def kappa_by_layer(record: Measurement) -> Figure:
         axes.set_yscale("log")
         axes.set_xticks(places if len(places) <= 24 else places[::4])
         axes.set(xlabel="layer", ylabel="condition number κ")
-        axes.set_title(f"Attention of {short_name(record.model)} ({record.weights})")
+        axes.set_title(plain_text(f"Attention of {short_name(record.model)} ({record.weights})"))
         axes.legend()
 
     return framed(draw)
@@ -69,7 +69,7 @@ def kappa_by_heads(record: HeadsMeasurement) -> Figure:
         axes.xaxis.set_major_formatter("{x:g}")
         axes.set(xlabel="heads", ylabel="condition number κ, median over layers")
         depth = "1 layer" if record.depth == 1 else f"{record.depth} layers"
-        axes.set_title(f"{short_name(record.model)}, {depth} ({record.weights}); band: layers")
+        axes.set_title(plain_text(f"{short_name(record.model)}, {depth} ({record.weights}); band: layers"))
         axes.legend()
 
     return framed(draw)
@@ -93,7 +93,7 @@ def theory_against_simulation(record: Theory) -> Figure:
         axes.set_xscale("log")
         axes.set_ylim(1, 2 * max(*high, *curve.expected))
         axes.set(xlabel="columns h·d", ylabel="condition number κ")
-        axes.set_title(f"Gaussian blocks: {record.tokens} tokens, heads of {record.head_dim}")
+        axes.set_title(plain_text(f"Gaussian blocks: {record.tokens} tokens, heads of {record.head_dim}"))
         axes.legend()
 
     return framed(draw)
