@@ -219,28 +219,61 @@ train(sys.argv[1])
 """
 
 
-def _launched(processes: int, folder: Path) -> Result:
+def _start(processes: int, folder: Path) -> subprocess.Popen[str]:
     torchrun = Path(sys.executable).with_name("torchrun")
     program = folder / "program.py"
     program.write_text(TWICE)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     command = [torchrun, "--standalone", "--nproc-per-node", str(processes), program, folder]
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert finished.returncode == 0, finished.stderr[-3000:]
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def _launched(processes: int, folder: Path) -> Result:
+    process = _start(processes, folder)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said[-3000:]
     return Result.read(folder / "result.json")
 
 
-def test_two_processes_give_the_curve_of_one(tmp_path: Path) -> None:
-    task = trained.ImageClasses(dataset="digits", shift=1, mixup=0.8)
-    settings: dict[str, Any] = dict(steps=30, accumulate=2, task=task)
-    one = train(trained.described(tmp_path / "one", **settings))
-    two = _launched(2, trained.described(tmp_path / "two", **settings))
-    assert np.allclose(one.losses, two.losses, rtol=1e-4, atol=1e-5)
-    for ours, theirs in zip(one.evaluations, two.evaluations, strict=True):
+TOGETHER: dict[str, Any] = dict(
+    steps=30, accumulate=2, save_every=5, task=trained.ImageClasses(dataset="digits", shift=1, mixup=0.8)
+)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """A run on two processes, and its result."""
+    folder = trained.described(tmp_path_factory.mktemp("two"), **TOGETHER)
+    return folder, _launched(2, folder)
+
+
+def test_two_processes_give_the_curve_of_one(two: tuple[Path, Result], tmp_path: Path) -> None:
+    folder, result = two
+    one = train(trained.described(tmp_path, **TOGETHER))
+    assert np.allclose(one.losses, result.losses, rtol=1e-4, atol=1e-5)
+    for ours, theirs in zip(one.evaluations, result.evaluations, strict=True):
         assert ours.scores["loss"] == pytest.approx(theirs.scores["loss"], rel=1e-3)
-    weights = (from_pretrained(tmp_path / name).state_dict() for name in ("one", "two"))
+    weights = (from_pretrained(place).state_dict() for place in (tmp_path, folder))
     for ours, theirs in zip(*(state.values() for state in weights), strict=True):
         assert torch.allclose(ours, theirs, atol=2e-3)
+
+
+def test_two_processes_that_are_killed_resume_to_the_same_bits(two: tuple[Path, Result], tmp_path: Path) -> None:
+    reference, result = two
+    folder = trained.described(tmp_path, **TOGETHER)
+    process = _start(2, folder)
+    while process.poll() is None and len(Checkpoints(folder / "checkpoints").steps()) < 2:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (folder / "result.json").is_file()
+    assert _launched(2, folder) == result
+    for ours, theirs in zip(
+        *(from_pretrained(place).state_dict().values() for place in (folder, reference)), strict=True
+    ):
+        assert torch.equal(ours, theirs)
 
 
 # Bad luck and bad input

@@ -34,7 +34,7 @@ class Trace:
     """What one step costs, apart from the optimizer's update."""
 
     forward_macs: int = 0
-    """Multiply-accumulates of the forward pass of a training step: matrix products and convolutions, attention included."""
+    """Multiply-accumulates of a training step's forward pass: matrix products and convolutions, attention included."""
     step_macs: int = 0
     """Those of forward and backward."""
     saved_bytes: int = 0

@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from leanformer import tasks
 from leanformer.costs.closed_forms import Setting, formula
@@ -30,7 +31,7 @@ from leanformer.runners.base import Event, read_failure
 from leanformer.tasks.base import Metric
 from leanformer.training.loop import check_tracker
 from leanformer.training.monitoring import TIMING
-from leanformer.training.result import RESULT, Result, read_result
+from leanformer.training.result import Result, is_finished, read_result
 
 RECORD = "comparison.json"
 
@@ -106,9 +107,7 @@ def _run_open(
 ) -> None:
     """Train the runs of a plan that have no result yet."""
     open_runs = {
-        folder: (arm, seed)
-        for arm, seed in plan.runs()
-        if not ((folder := folder_of(out, arm, seed)) / RESULT).is_file()
+        folder: (arm, seed) for arm, seed in plan.runs() if not is_finished(folder := folder_of(out, arm, seed))
     }
     planned(plan, list(open_runs.values()))
     if not open_runs and is_first_process():
@@ -232,8 +231,15 @@ def _arm(out: Path, arm: str, plan: ComparisonPlan, runs: Mapping[int, Result]) 
 
 def _step_seconds(folders: Sequence[Path]) -> float | None:
     """Median over stretches of steps of all seeds."""
-    times = [line["seconds"] / line["steps"] for folder in folders for line in read_lines(folder / TIMING)]
+    lines = [line for folder in folders for line in read_lines(folder / TIMING)]
+    times = [line["seconds"] / line["steps"] for line in lines if _is_timing(line)]  # damaged lines do not count
     return statistics.median(times) if times else None
+
+
+def _is_timing(line: Any) -> bool:
+    """Whether a line holds seconds and steps."""
+    numbers = [line.get("seconds"), line.get("steps")] if isinstance(line, dict) else []
+    return bool(numbers) and all(type(number) in (int, float) and 0 < number < 1e12 for number in numbers)
 
 
 def _verdict(scores: Scores, margin: float, metric: Metric, diverged: Sequence[str]) -> ComparisonVerdict:

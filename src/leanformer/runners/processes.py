@@ -13,13 +13,19 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leanformer.foundation.stopping import Stopped, StopRequest, stop_requests
 from leanformer.runners.base import Event, Listener
 from leanformer.runners.here import ThisProcess
+
+PATIENCE = 20.0
+"""Seconds that workers have for a last checkpoint."""
+ERRORS: dict[str, type[Exception]] = {"OSError": OSError, "ValueError": ValueError, "Stopped": Stopped}
 
 Worker = subprocess.Popen[str]
 Events = queue.SimpleQueue[tuple[Path | None, Event]]
@@ -48,19 +54,27 @@ class WorkerProcesses:
                 worker = self._start(index)
                 workers.append(worker)
                 threading.Thread(target=_serve, args=(worker, waiting, events), daemon=True).start()
-            serving = len(workers)
-            while serving:
-                place, event = events.get()
-                if event["event"] == "stopped":
-                    raise (OSError if event["kind"] == "OSError" else ValueError)(event["text"])
-                if place is None:
-                    serving -= 1
-                else:
-                    listen(place, event)
+            with stop_requests() as stop:
+                self._listen(len(workers), events, listen, stop)
         finally:
-            for worker in workers:
-                worker.kill()
-                worker.wait()
+            _end(workers)
+
+    @staticmethod
+    def _listen(serving: int, events: Events, listen: Listener, stop: StopRequest) -> None:
+        """Pass on what happens until all workers are done, one fails, or a signal asks to stop."""
+        while serving:
+            if stop.signal_name:
+                raise Stopped(f"stopped by {stop.signal_name}; repeat the command to resume")
+            try:
+                place, event = events.get(timeout=0.2)
+            except queue.Empty:
+                continue
+            if event["event"] == "stopped":
+                raise ERRORS[event["kind"]](event["text"])
+            if place is None:
+                serving -= 1
+            else:
+                listen(place, event)
 
     def _start(self, index: int) -> Worker:
         import torch
@@ -72,8 +86,27 @@ class WorkerProcesses:
             environment["CUDA_VISIBLE_DEVICES"] = devices[index % len(devices)]
         command = [sys.executable, "-m", "leanformer.runners.worker", *([self.log_with] if self.log_with else [])]
         return subprocess.Popen(  # noqa: S603
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=environment
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+            start_new_session=True,  # Ctrl-C reaches the parent alone, which ends its workers
         )
+
+
+def _end(workers: Sequence[Worker]) -> None:
+    """Let workers write a checkpoint and end; those that take too long are killed."""
+    for worker in workers:
+        worker.terminate()
+    deadline = time.monotonic() + PATIENCE
+    for worker in workers:
+        try:
+            worker.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
 
 
 def _serve(worker: Worker, waiting: queue.SimpleQueue[Path], events: Events) -> None:

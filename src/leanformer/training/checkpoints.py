@@ -21,7 +21,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from leanformer.foundation.records.files import flush
+from leanformer.foundation.records.files import flush, read_json
 
 SUMS, STATE = "SHA256SUMS", "state.json"
 Tensors = Mapping[str, torch.Tensor]
@@ -70,7 +70,19 @@ class Checkpoints:
         recent = self.steps()[-self.keep :]
         for old in self.steps():
             if old not in recent and old != best:
-                shutil.rmtree(self.path(old))
+                self._remove(old)
+
+    def _remove(self, step: int) -> None:
+        """Take a checkpoint out of sight in one move, so that a kill leaves no half of it."""
+        aside = self.folder / f".step-{step:08d}.part"
+        shutil.rmtree(aside, ignore_errors=True)
+        os.replace(self.path(step), aside)
+        shutil.rmtree(aside)
+
+    def tidy(self) -> None:
+        """Remove what a kill left behind: half-written and half-removed checkpoints."""
+        for left in self.folder.glob(".step-*.part"):
+            shutil.rmtree(left, ignore_errors=True)
 
     def _room_for(self, size: int) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -85,13 +97,22 @@ class Checkpoints:
             f"free some space, then repeat the command: it resumes from there"
         )
 
-    def latest(self, say: Say = lambda message: None) -> Checkpoint | None:
-        """The newest good checkpoint; `say` hears of every damaged one."""
+    def latest(
+        self, say: Say = lambda message: None, check: Callable[[Checkpoint], None] = lambda checkpoint: None
+    ) -> Checkpoint | None:
+        """The newest good checkpoint.
+
+        Args:
+            say: receives a message about every damaged one.
+            check: raises a `ValueError` if a whole checkpoint does not belong to the run.
+        """
         steps = self.steps()
         for step in reversed(steps):
             try:
-                return _read(self.path(step), step)
-            except (ValueError, OSError) as error:
+                found = _read(self.path(step), step)
+                check(found)
+                return found
+            except (ValueError, OSError, SafetensorError) as error:
                 instead = (
                     "using the checkpoint before it"
                     if step != steps[0]
@@ -128,11 +149,14 @@ def _read(folder: Path, step: int) -> Checkpoint:
             raise ValueError(f"{name} is missing")
         if _sha256(folder / name) != digest:
             raise ValueError(f"{name} does not match its checksum")
-    state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+    state = read_json(folder / STATE)
     tensors = {}
-    for name, aliases in state.pop("aliases").items():
-        group = load_file(folder / f"{name}.safetensors")
-        tensors[name] = group | {alias: group[source] for alias, source in aliases.items()}
+    try:
+        for name, aliases in state.pop("aliases").items():
+            group = load_file(folder / f"{name}.safetensors")
+            tensors[name] = group | {alias: group[source] for alias, source in aliases.items()}
+    except (KeyError, AttributeError, TypeError) as error:
+        raise ValueError(f"{STATE} has not the form of a checkpoint ({error!r})") from error
     return Checkpoint(step, tensors, state)
 
 

@@ -11,6 +11,7 @@ import contextlib
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import torch
 from accelerate import Accelerator
@@ -18,6 +19,7 @@ from accelerate.state import AcceleratorState
 
 from leanformer.data.order import Order, Share
 from leanformer.foundation.records.files import locked
+from leanformer.foundation.stopping import Stopped, StopRequest, stop_requests
 from leanformer.tasks.base import Data
 from leanformer.training.evaluation import Evaluator
 from leanformer.training.monitoring import Clock
@@ -42,7 +44,8 @@ def train(
 ) -> Result:
     """Begin or resume the run that a folder describes; returns its result, which result.json keeps.
 
-    The process is left as it was: its random generators and its number of CPU threads.
+    The process is left as it was: its random generators and its number of CPU threads. SIGTERM and SIGUSR1 make it
+    write a checkpoint and raise `Stopped`.
 
     Args:
         folder: a folder that `write_run` described. Checkpoints, records and the trained model are written to it.
@@ -53,20 +56,28 @@ def train(
     """
     folder = Path(folder)
     run = read_run(folder)
-    if (finished := read_result(folder)) is not None:
+    try:
+        finished = read_result(folder)
+    except ValueError as error:
+        finished = None
+        say(f"{error}")
+    if finished is not None:
         return finished
     with process_state_kept():
         torch.set_num_threads(run.training.threads)
         accelerator = _accelerator(run, folder, log_with)
         with locked(folder) if accelerator.is_main_process else contextlib.nullcontext():
             try:
-                return _train(run, folder, data or run.task.load(), accelerator, say, progress)
+                with stop_requests() as stop:
+                    return _train(run, folder, data or run.task.load(), accelerator, say, progress, stop)
             finally:
                 for tracker in accelerator.trackers:  # not end_training, which would part the processes for good
                     tracker.finish()
 
 
-def _train(run: Run, folder: Path, data: Data, accelerator: Accelerator, say: Say, progress: Progress) -> Result:
+def _train(
+    run: Run, folder: Path, data: Data, accelerator: Accelerator, say: Say, progress: Progress, stop: StopRequest
+) -> Result:
     settings, share = run.training, Share(accelerator.process_index, accelerator.num_processes)
     if settings.batch % (share.count * settings.accumulate):
         raise ValueError(
@@ -88,19 +99,35 @@ def _train(run: Run, folder: Path, data: Data, accelerator: Accelerator, say: Sa
             state.average.update_parameters(state.model)
         state.step += 1
         clock.steps += 1
+        stopping = _is_stopping(stop, accelerator, state)
         if state.losses.is_full():
             mean = state.losses.log(state.step)  # waits for the device, so that the clock sees whole steps
             clock.pause()
             progress(state.step, mean)
-        if settings.is_evaluated(state.step) or settings.is_saved(state.step):
+        if settings.is_evaluated(state.step) or settings.is_saved(state.step) or stopping:
             state.losses.check(state.step)
             state.losses.check_weights(stepper.parameters, state.step)
             clock.pause()
         if settings.is_evaluated(state.step):
             state.evaluations.append(evaluator.evaluate(state.step))
-        if settings.is_saved(state.step):
+        if settings.is_saved(state.step) or stopping:
             state.save(data.metric)
+        if stopping and state.step < settings.steps:
+            raise Stopped(
+                f"{run.name}, seed {run.seed}: stopped by {stop.signal_name or 'another process'} after step "
+                f"{state.step} of {settings.steps}, with a checkpoint; repeat the command to resume"
+            )
     return state.finish(data, evaluator.final_scores() or state.evaluations[-1].scores)
+
+
+def _is_stopping(stop: StopRequest, accelerator: Accelerator, state: State) -> bool:
+    """Whether to stop after this step. Several processes agree on it where they look at the loss together."""
+    if accelerator.num_processes == 1:
+        return bool(stop.signal_name)
+    if not state.losses.is_full():
+        return False
+    asked = torch.tensor(float(bool(stop.signal_name)), device=accelerator.device)
+    return bool(cast(torch.Tensor, accelerator.reduce(asked, "sum")).item())
 
 
 def check_tracker(log_with: str) -> None:

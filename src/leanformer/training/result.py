@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, model_validator
 
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record, RecordPart
 from leanformer.tasks import TASKS
@@ -14,6 +14,8 @@ from leanformer.tasks.base import Metric
 from leanformer.training.run import PlainTraining
 
 RESULT = "result.json"
+WITHOUT_TEST_SPLIT = ("image-classes", "next-token", "masked-token", "sentence-classes")
+"""Tasks whose final score is that of the last evaluation."""
 
 
 def with_current_task(written: Json) -> Json:
@@ -63,6 +65,7 @@ class Result(Record):
     kind: ClassVar[str] = "result"
     version: ClassVar[int] = 2
     former_kind: ClassVar[str | None] = "run"
+    checksummed: ClassVar[bool] = True
     migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
     name: str
@@ -85,6 +88,16 @@ class Result(Record):
     losses: list[tuple[int, float]]
     """The mean training loss up to a step."""
 
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Result:
+        """Files of 0.1 have no checksum; where a task has no test split, the last evaluation must say the same."""
+        last = self.evaluations[-1].scores if self.evaluations else {}
+        if self.metric.name not in self.final:
+            raise ValueError(f"final lacks the metric {self.metric.name}")
+        if self.task.get("kind") in WITHOUT_TEST_SPLIT and last.get(self.metric.name) != self.score:
+            raise ValueError(f"the final {self.metric.name} is {self.score}, the last evaluation says {last}")
+        return self
+
     @property
     def score(self) -> float:
         """The final value of the metric."""
@@ -93,4 +106,17 @@ class Result(Record):
 
 def read_result(folder: Path) -> Result | None:
     """The result in a run's folder; None if the run is not finished."""
-    return Result.read(folder / RESULT) if (folder / RESULT).is_file() else None
+    if not (folder / RESULT).is_file():
+        return None
+    try:
+        return Result.read(folder / RESULT)
+    except ValueError as error:
+        raise ValueError(f"{error}; training {folder} again makes it from the last checkpoint") from error
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run has a result that can be trusted."""
+    try:
+        return read_result(folder) is not None
+    except ValueError:
+        return False

@@ -14,6 +14,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from leanformer.data.order import Order
+from leanformer.foundation.records.base import Json, RecordPart
 from leanformer.foundation.records.files import plain, write_lines
 from leanformer.models.families import build
 from leanformer.models.weights import load_encoder, save_pretrained
@@ -23,9 +24,24 @@ from leanformer.training.monitoring import Losses
 from leanformer.training.optimizer import build_optimizer
 from leanformer.training.randomness import random_state, seed_everything, set_random_state
 from leanformer.training.result import RESULT, Evaluation, Result
-from leanformer.training.run import Run
+from leanformer.training.run import Run, differences
 
 Say = Callable[[str], None]
+
+
+class CheckpointState(RecordPart):
+    """What a checkpoint holds beside tensors."""
+
+    run: Json | None = None
+    """The run that it belongs to; 0.1 did not say it."""
+    step: int
+    evaluations: list[Evaluation]
+    losses: list[tuple[int, float]]
+    pending: list[float]
+    best: int | None
+    random: list[Json]
+    """The states of the generators, by process."""
+    scaler: Json | None
 
 
 @dataclass
@@ -86,6 +102,7 @@ class State:
                 tensors["average"] = self.average.state_dict()
             scaler = self.accelerator.scaler
             written = {
+                "run": self.run.to_dict(),
                 "step": self.step,
                 "evaluations": [evaluation.to_dict() for evaluation in self.evaluations],
                 "losses": self.losses.curve,
@@ -108,10 +125,29 @@ class State:
     def restore(self, say: Say) -> None:
         """Resume from the newest good checkpoint, if there is one."""
         say = say if self.accelerator.is_main_process else lambda message: None
-        checkpoint = self.checkpoints.latest(say)
+        if self.accelerator.is_main_process:
+            self.checkpoints.tidy()
+        checkpoint = self.checkpoints.latest(say, self._check)
         if checkpoint is not None:
             self._load(checkpoint)
             say(f"{self.run.name}, seed {self.run.seed}: resuming from step {self.step} of {self.run.training.steps}")
+
+    def _check(self, checkpoint: Checkpoint) -> None:
+        """Raise a `ValueError` if a checkpoint is of another run, or not complete."""
+        state = CheckpointState.model_validate(dict(checkpoint.state))
+        if state.run is not None and (there := Run.parse(state.run, "its run")) != self.run:
+            raise ValueError(f"it is of another run: {differences(there.to_dict(), self.run.to_dict())}")
+        if state.step != checkpoint.step or state.step > self.run.training.steps:
+            raise ValueError(f"it says step {state.step}")
+        wanted = {"model": self.model.state_dict()}
+        if self.average is not None:
+            wanted["average"] = self.average.state_dict()
+        for name, tensors in wanted.items():
+            found = {key: tensor.shape for key, tensor in checkpoint.tensors.get(name, {}).items()}
+            if found != {key: tensor.shape for key, tensor in tensors.items()}:
+                raise ValueError(f"its {name} has other tensors than the run's")
+        if "optimizer" not in checkpoint.tensors:
+            raise ValueError("it has no optimizer state")
 
     def _load(self, checkpoint: Checkpoint) -> None:
         self.model.load_state_dict(checkpoint.tensors["model"])
@@ -119,14 +155,13 @@ class State:
             self.average.load_state_dict(checkpoint.tensors["average"])
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": _nested(checkpoint.tensors["optimizer"]), "param_groups": groups})
-        state = checkpoint.state
-        self.step, self.best = state["step"], state["best"]
-        self.evaluations = [Evaluation.model_validate(evaluation) for evaluation in state["evaluations"]]
-        self.losses.restore(state["losses"], state["pending"])
-        if state["scaler"] is not None and self.accelerator.scaler is not None:
-            self.accelerator.scaler.load_state_dict(state["scaler"])
-        if self.accelerator.process_index < len(state["random"]):
-            set_random_state(state["random"][self.accelerator.process_index])
+        state = CheckpointState.model_validate(dict(checkpoint.state))
+        self.step, self.best, self.evaluations = state.step, state.best, list(state.evaluations)
+        self.losses.restore(state.losses, state.pending)
+        if state.scaler is not None and self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(state.scaler)
+        if self.accelerator.process_index < len(state.random):
+            set_random_state(state.random[self.accelerator.process_index])
         else:  # more processes than before: the new ones draw their own
             seed_everything(self.run.seed, self.accelerator.process_index, self.step)
 

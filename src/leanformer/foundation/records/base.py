@@ -7,6 +7,8 @@ and count as version 1. A new kind of record is also listed in `leanformer.found
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -53,6 +55,8 @@ class Record(RecordPart):
     version: ClassVar[int] = 1
     former_kind: ClassVar[str | None] = None
     """What version 1 called the kind, if it was another word."""
+    checksummed: ClassVar[bool] = False
+    """Whether files carry a checksum, so that a value that was changed by hand is found."""
     migrations: ClassVar[Mapping[int, Migration]] = {}
     """By version: how to bring JSON of that version to the next; a version that is not listed needs no change."""
 
@@ -77,6 +81,10 @@ class Record(RecordPart):
                 f"{source} was written by a newer leanformer (version {version} of {cls.kind} records, this one reads "
                 f"{cls.version}): pip install --upgrade leanformer"
             )
+        if found.pop("checksum", None) != (
+            _checksum({**found, "version": version}) if cls._has_checksum(version) else None
+        ):
+            raise ValueError(f"{source} is damaged: it does not match its checksum")
         try:
             for step in range(version, cls.version):
                 found = cls.migrations[step](found) if step in cls.migrations else found
@@ -92,9 +100,16 @@ class Record(RecordPart):
         """The same record with other fields, checked as if it had been read."""
         return type(self).model_validate({name: getattr(self, name) for name in type(self).model_fields} | fields)
 
+    @classmethod
+    def _has_checksum(cls, version: int) -> bool:
+        return cls.checksummed and version > 1
+
     def to_dict(self) -> Json:
         """Plain JSON, with kind and version."""
-        return {"kind": self.kind, "version": self.version, **plain(self.model_dump(mode="json"))}
+        written = {"kind": self.kind, "version": self.version, **plain(self.model_dump(mode="json"))}
+        if self._has_checksum(self.version):
+            written["checksum"] = _checksum({key: value for key, value in written.items() if key != "kind"})
+        return written
 
     def write(self, path: Path, indent: int = 1) -> None:
         write_json(path, self.to_dict(), indent)
@@ -103,13 +118,20 @@ class Record(RecordPart):
     def schema_of_file(cls) -> Json:
         """The JSON Schema of the record's file."""
         schema = cls.model_json_schema(mode="serialization")
-        head = {"kind": {"const": cls.kind}, "version": {"const": cls.version}}
+        head: Json = {"kind": {"const": cls.kind}, "version": {"const": cls.version}}
+        if cls._has_checksum(cls.version):
+            head["checksum"] = {"type": "string"}
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             **schema,
             "properties": {**head, **schema.get("properties", {})},
             "required": ["kind", "version", *schema.get("required", [])],
         }
+
+
+def _checksum(written: Json) -> str:
+    """Of a record's JSON, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()
 
 
 def first_problem(error: ValidationError) -> str:
