@@ -96,3 +96,11 @@ def test_drop_path_drops() -> None:
     rates = [module.drop_prob for module in model.modules() if type(module).__name__ == "DropPath"]
     assert rates == pytest.approx([0.1, 0.1])  # the first layer's is 0 and left out
     assert torch.isfinite(model(torch.randn(2, 3, 32, 32))).all()
+
+
+@pytest.mark.parametrize("reference", ["os:system", "builtins:dict.get"])
+def test_functions_that_need_arguments_are_no_recipes(reference: str) -> None:
+    with pytest.raises(
+        ValueError, match="cannot be called without arguments; needed is a function that returns a Recipe"
+    ):
+        recipes.recipe(reference)

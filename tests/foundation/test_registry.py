@@ -213,3 +213,9 @@ def test_an_installed_package_adds_a_family_a_task_and_a_recipe(outside: dict[st
     assert len(shown.stderr.strip().splitlines()) == 1
     report = subprocess.run([leanformer, "report", str(out)], env=outside, capture_output=True, text=True, check=False)
     assert report.returncode == 0, report.stderr[-3000:]
+
+
+@pytest.mark.parametrize("reference", ["../x:heads", ".x:y", "a b:c", ":c", "a:", "x\0:y", "a..b:c", "[red]:x"])
+def test_what_cannot_be_a_reference_is_refused(reference: str) -> None:
+    with pytest.raises(ValueError, match=r"names no code: write package\.module:Name or file\.py:name"):
+        resolve(reference)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import shutil
 import types
 import typing
 from pathlib import Path
@@ -209,15 +210,17 @@ def trial(draw: random.Random) -> tuple[str, str]:
     command = draw.choice(["compare", "sweep", "train", "design", "measure", *SMALL])
     out = home() / "out"
     trained.remove(out)
-    words = [word.format(home=trained.template(), file=home() / "tiny.py", out=out) for word in SMALL[command]]
-    must_refuse = False
+    trained.remove(home() / "given")
+    shutil.copytree(trained.template(), home() / "given")  # a command may write into the folders that it is given
+    words = [word.format(home=home() / "given", file=home() / "tiny.py", out=out) for word in SMALL[command]]
+    refused: dict[str, bool] = {}
     for _ in range(draw.choice([0, 1, 1, 1, 2, 3])):
-        words, bad = _changed(draw, words, draw.choice(grammar()[command]))
-        must_refuse |= bad
+        parameter = draw.choice(grammar()[command])
+        words, refused[parameter.name] = _changed(draw, words, parameter)
     if draw.random() < 0.05:
         words.append(draw.choice(["--nonsense", "-x", "extra", "--json=1", "--out", "--help"]))
     environment = draw.choice(ENVIRONMENTS) if draw.random() < 0.15 else {}
-    return _called([command, *words], environment, must_refuse)
+    return _called([command, *words], environment, any(refused.values()))
 
 
 def _changed(draw: random.Random, words: list[str], parameter: Any) -> tuple[list[str], bool]:
@@ -249,7 +252,7 @@ def _changed(draw: random.Random, words: list[str], parameter: Any) -> tuple[lis
 
 def _paths() -> list[str]:
     """Places that are not what is needed, and some that cannot be written to."""
-    place = trained.template()
+    place = home() / "given"
     file = home() / "corpus.txt"
     pipe = home() / "pipe.png"
     if not pipe.exists():

@@ -222,3 +222,11 @@ def test_a_long_list_of_tensors_is_cut(tmp_path: Path) -> None:
     assert lines[1] == "  stage 1, blocks.2.attn.proj.bias: in the model only"
     assert lines[7] == "  and 18 more tensors"
     assert lines[8].startswith("  the model is vit_tiny_patch16_224: 4 layers of 4 heads × 12")
+
+
+@pytest.mark.parametrize("content", [b"the cat 0 sat on mat 0", b"", b"\x80", b"\x80\x02.", b"PK\x03\x04", b"]."])
+def test_files_that_are_no_checkpoints_are_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "weights.pt").write_bytes(content)
+    with pytest.raises(ValueError, match=r"weights\.pt (is not a checkpoint|holds no state dict)") as refused:
+        lf.load_weights(torch.nn.Linear(1, 1), tmp_path / "weights.pt")
+    assert "\n" not in str(refused.value)

@@ -158,7 +158,7 @@ def resolve(reference: str, *, from_record: bool = False) -> Any:
     by this process already, or is listed in LEANFORMER_CODE: opening somebody's folder must not run code in it.
     """
     place, _, path = reference.rpartition(":")
-    if not place or not path:
+    if not path or not (place.endswith(".py") or all(part.isidentifier() for part in place.split("."))):
         raise ValueError(f'"{reference}" names no code: write package.module:Name or file.py:name')
     if place.endswith(".py"):
         module = _module_of_file(Path(place), reference, from_record)

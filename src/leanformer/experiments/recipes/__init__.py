@@ -54,10 +54,20 @@ def names() -> list[str]:
 def recipe(name: str) -> Recipe:
     """The recipe of that name, or that a reference names."""
     found: Any = RECIPES.get(name)
-    made = found() if callable(found) else found
+    made = _called(found, name) if callable(found) else found
     if not isinstance(made, Recipe):
         raise ValueError(f"{name} gives a {type(made).__name__}; needed is a function that returns a leanformer Recipe")
     return made
+
+
+def _called(found: Callable[..., Any], name: str) -> Any:
+    try:
+        inspect.signature(found).bind()
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} cannot be called without arguments; needed is a function that returns a Recipe"
+        ) from None
+    return found()
 
 
 def as_recipe(given: Recipe | str) -> Recipe:
