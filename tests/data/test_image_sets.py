@@ -46,12 +46,13 @@ def test_progress_bars_are_as_before(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table({"img": [{"bytes": b"x", "path": None}], "label": [0]}), tmp_path / "train.parquet")
-    pq.write_table(pa.table({"img": [{"bytes": b"x", "path": None}], "label": [0]}), tmp_path / "test.parquet")
+    table = pa.table({"img": [{"bytes": b"x", "path": None}] * 2, "label": [0, 1]})
+    pq.write_table(table, tmp_path / "train.parquet")
+    pq.write_table(table, tmp_path / "test.parquet")
     assert not datasets.are_progress_bars_disabled()
     image_sets.find(str(tmp_path))
     assert not datasets.are_progress_bars_disabled()
     (tmp_path / "train.parquet").write_bytes(b"PAR1 damaged")
-    with pytest.raises(ValueError, match=r"the parquet files in .* cannot be read"):
+    with pytest.raises(ValueError, match=r"train\.parquet is not a readable parquet file"):
         image_sets.find(str(tmp_path))
     assert not datasets.are_progress_bars_disabled()

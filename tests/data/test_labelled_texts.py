@@ -24,7 +24,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     [
         ("words\tlabel\nx\t1\n", "lacks the column text; its first line has words, label"),
         ("text\tlabel\nx\n", r"line 2: 1 columns instead of 2 \(text, label\)"),
-        ("text\tlabel\nx\tgood\n", 'line 2: a label must be a number, got "good"'),
+        ("text\tlabel\nx\tgood\n", r"train\.tsv, line 2: a label must be a whole number .*, got 'good'"),
         ("", "train.tsv is empty"),
     ],
 )
@@ -66,7 +66,5 @@ def test_long_fields_are_read_and_no_limit_is_changed(tmp_path: Path) -> None:
 def test_labels_that_are_no_whole_numbers_are_named(tmp_path: Path) -> None:
     for split in ("train", "test"):
         pq.write_table(pa.table({"text": ["a", "b"], "label": [1, None]}), tmp_path / f"{split}.parquet")
-    with pytest.raises(
-        ValueError, match=r"train\.parquet, row 1: needed are a text and a whole number, got 'b' and None"
-    ):
+    with pytest.raises(ValueError, match=r"train\.parquet, row 1: a label must be a whole number .*, got None"):
         labelled_texts.find(str(tmp_path))

@@ -248,7 +248,7 @@ def test_a_truncated_image_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     _parquet(tmp_path / "cifar10" / "train.parquet", [(_png(1), 0), (_png(2)[:40], 1)])
     _parquet(tmp_path / "cifar10" / "test.parquet", [(_png(3), 0)])
     monkeypatch.setenv("LEANFORMER_DATA", str(tmp_path))
-    with pytest.raises(ValueError, match=r"row 1 of parquet files in .* is not a readable image"):
+    with pytest.raises(ValueError, match=r"train\.parquet, row 1 is not a readable image"):
         ImageClasses(dataset="cifar10").load()
 
 
@@ -257,7 +257,7 @@ def test_a_label_out_of_range_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     _parquet(tmp_path / "cifar10" / "train.parquet", [(_png(1), 0), (_png(2), label)])
     _parquet(tmp_path / "cifar10" / "test.parquet", [(_png(3), 0)])
     monkeypatch.setenv("LEANFORMER_DATA", str(tmp_path))
-    with pytest.raises(ValueError, match=f"training sample 1 has label {named}; with 10 classes labels go from 0 to 9"):
+    with pytest.raises(ValueError, match=f"parquet, row 1 has label {named}; with 10 classes labels go from 0 to 9"):
         ImageClasses(dataset="cifar10").load()
 
 

@@ -73,7 +73,7 @@ def test_bad_texts_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nowhere is neither a file nor a folder, and no corpus of that name is known"):
         NextToken(dataset=str(tmp_path / "nowhere")).load()
     pq.write_table(pa.table({"story": ["a"]}), tmp_path / "train.parquet")
-    with pytest.raises(ValueError, match="has the columns story; needed is a column named text"):
+    with pytest.raises(ValueError, match=r"train\.parquet lacks the column text; it has story"):
         NextToken(dataset=str(tmp_path)).load()
     with pytest.raises(ValueError, match='tokenizer must be "bytes", "gpt2", "bpe:4096"'):
         NextToken(tokenizer="words").load()

@@ -15,7 +15,7 @@ from leanformer.data.hub import NotAvailable
 from leanformer.data.order import Order, Share
 from leanformer.models import families
 from leanformer.models import names as zoo
-from leanformer.tasks.sentence_classes import Encoded, SentenceClasses, _cut, metrics
+from leanformer.tasks.sentence_classes import SentenceClasses, _cut, metrics
 from support.glue import write_glue
 
 SMALL: dict[str, Any] = dict(width=16, depth=2, heads=2, head_dim=8, mlp_dim=32, max_position_embeddings=64)
@@ -93,5 +93,14 @@ def test_bad_tables_are_reported(tmp_path: Path) -> None:
     pq.write_table(pa.table({"sentence": ["a"]}), tmp_path / "glue" / "sst2" / "train-0.parquet")
     with pytest.raises(ValueError, match=r"train-0\.parquet lacks the column label; it has sentence"):
         SentenceClasses(name="sst2", root=str(tmp_path)).load()
-    with pytest.raises(ValueError, match="row 1 has label 2; labels go from 0 to 1"):
-        Encoded.of({"sentence": ["a", "b"], "label": [0, 2]}, GLUE_TASKS["sst2"], None, 16, "here")
+    pq.write_table(pa.table({"sentence": ["a", "b"], "label": [0, 2]}), tmp_path / "glue" / "sst2" / "train-0.parquet")
+    with pytest.raises(ValueError, match=r"train-0\.parquet, row 1 has label 2; with 2 classes labels go from 0 to 1"):
+        SentenceClasses(name="sst2", root=str(tmp_path)).load()
+
+
+def test_cutting_pieces_before_they_are_cut_together_changes_nothing() -> None:
+    draw = np.random.default_rng(0)
+    for _ in range(300):
+        lengths, most = draw.integers(0, 60, 2), int(draw.integers(5, 40))
+        whole = [list(range(length)) for length in lengths]
+        assert _cut([piece[:most] for piece in whole], most) == _cut(list(whole), most)

@@ -19,7 +19,7 @@ with install_import_hook("leanformer.tasks", "beartype.beartype"):
 
 import torch
 from leanformer.data.order import Order, Share
-from leanformer.models import names, registry
+from leanformer.models import families, names
 
 place = sys.argv[1]
 nystrom = dict(max_position_embeddings=64, landmarks=8, depth=1)
@@ -41,7 +41,7 @@ ALL = [
 ]
 for task, name, sizes in ALL:
     data = task.load()
-    model = registry.build(names.architecture_of(name, **{**sizes, **data.options})).eval()
+    model = families.build(names.architecture_of(name, **{**sizes, **data.options})).eval()
     batch = next(data.batches(Order(0, 4, data.size), range(1), Share()))
     assert data.loss(model, batch).ndim == 0
     assert data.score(data.evaluate(model, Share(), torch.device("cpu")))

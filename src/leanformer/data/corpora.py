@@ -6,14 +6,17 @@ Documents are read one at a time: a corpus need not fit into memory.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leanformer.data import hub
+from leanformer.data import checks, hub, tables
+from leanformer.data.checks import BadData, files_below, reading, regular
 from leanformer.data.locations import files_in, in_root, needed, shown
 
 END = "<|endoftext|>"
@@ -22,6 +25,8 @@ ENDINGS = (".txt", ".md", ".rst", ".text")
 HELD_OUT = ("validation", "valid", "val", "test")
 CONTENTS = f"texts ({', '.join(ENDINGS)} or .parquet)"
 """In words, what a folder of texts consists of."""
+CHUNK = 1 << 22
+"""Characters of a text file that are read at once."""
 SHARE = 10
 """One document in so many is held out, where the source has no held-out part."""
 
@@ -59,7 +64,7 @@ class Corpus:
 def find(name: str, root: str | None = None) -> Corpus:
     """The documents of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
     if name == "pydoc":
-        return _split(pydoc, "Python's own documentation", "pydoc")
+        return _split(pydoc, "Python's own documentation", _identity_of_pydoc())
     known = CORPORA.get(name)
     if known is None:
         return _from_path(Path(name).expanduser())
@@ -69,7 +74,7 @@ def find(name: str, root: str | None = None) -> Corpus:
 
 def holds_texts(path: Path) -> bool:
     """Whether a path is a corpus by itself: a file, or a folder that holds texts."""
-    return path.is_file() or any(file.suffix.lower() in (*ENDINGS, ".parquet") for file in files_in(path))
+    return os.path.isfile(path) or any(file.suffix.lower() in (*ENDINGS, ".parquet") for file in files_in(path))
 
 
 def pydoc() -> Iterator[str]:
@@ -81,20 +86,27 @@ def pydoc() -> Iterator[str]:
 
 
 def _from_path(path: Path) -> Corpus:
-    if path.is_file():
-        return _from_files([path], shown(path))
-    if not path.is_dir():
-        raise ValueError(
+    if os.path.isdir(path):
+        return _from_folder(path)
+    if not os.path.lexists(path):
+        raise BadData(
             f"{path} is neither a file nor a folder, and no corpus of that name is known (pydoc, {', '.join(CORPORA)})"
         )
-    tables = sorted(path.rglob("*.parquet"))
-    if tables:
-        held_out = [table for table in tables if table.name.split("-")[0].removesuffix(".parquet") in HELD_OUT]
-        train = [table for table in tables if table not in held_out]
+    regular(path)
+    if path.suffix.lower() == ".parquet":
+        return _of_parts([path], [], _from_parquet, shown(path))
+    return _from_files([path], shown(path))
+
+
+def _from_folder(path: Path) -> Corpus:
+    listed = files_below(path, lambda file: file.suffix.lower() == ".parquet")
+    if listed:
+        held_out = [table for table in listed if table.name.split("-")[0].removesuffix(".parquet") in HELD_OUT]
+        train = [table for table in listed if table not in held_out]
         return _of_parts(train, held_out, _from_parquet, f"parquet files in {shown(path)}")
-    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS)
+    files = files_below(path, lambda file: file.suffix.lower() in ENDINGS)
     if not files:
-        raise ValueError(f"{path} holds no {CONTENTS}")
+        raise BadData(f"{path} holds no {CONTENTS}")
     return _from_files(files, f"{len(files)} files in {shown(path)}")
 
 
@@ -105,7 +117,7 @@ def _from_files(files: list[Path], source: str) -> Corpus:
 
 def _of_parts(train: list[Path], held_out: list[Path], read: Any, source: str) -> Corpus:
     if not train:
-        raise ValueError(f"{source}: there is nothing to train on, only {', '.join(file.name for file in held_out)}")
+        raise BadData(f"{source}: there is nothing to train on, only {', '.join(file.name for file in held_out)}")
     identity = _identity([*train, *held_out])
     if not held_out:
         return _split(lambda: _chained(train, read), source, identity)
@@ -117,38 +129,73 @@ def _chained(files: Iterable[Path], read: Callable[[Path], Iterator[str]]) -> It
 
 
 def _from_text(file: Path) -> Iterator[str]:
-    """Documents of a text file: separated by END if it occurs, else by blank lines."""
+    """Documents of a text file: separated by END if it occurs, else by blank lines. The file is read in chunks."""
+    with reading(file, "text file"):
+        separator = END if any(END in f"{before}{chunk}" for before, chunk in _overlapping(file)) else "\n\n"
+        rest = ""
+        for chunk in _chunks(file):
+            *whole, rest = f"{rest}{chunk}".split(separator)
+            yield from (piece.strip() for piece in whole if piece.strip())
+            if len(rest) > checks.LONGEST_TEXT:
+                raise BadData(
+                    f"{file} has a document of more than {checks.LONGEST_TEXT:,} characters; separate documents by "
+                    f"blank lines or by {END}"
+                )
+        if rest.strip():
+            yield rest.strip()
+
+
+def _chunks(file: Path) -> Iterator[str]:
     try:
-        text = file.read_text(encoding="utf-8")
+        with file.open(encoding="utf-8") as opened:
+            yield from iter(lambda: opened.read(CHUNK), "")
     except UnicodeDecodeError as error:
-        found = error.object[error.start]
-        raise ValueError(f"{file} is not UTF-8: byte {error.start} is {found:#04x}; convert it first") from error
-    pieces = text.split(END) if END in text else text.split("\n\n")
-    yield from (piece.strip() for piece in pieces if piece.strip())
+        place, found = _not_utf8(file)
+        raise BadData(f"{file} is not UTF-8: byte {place:,} is {found:#04x}; convert it first") from error
+
+
+def _overlapping(file: Path) -> Iterator[tuple[str, str]]:
+    """Each chunk with the end of the one before, so that no word is missed where two meet."""
+    before = ""
+    for chunk in _chunks(file):
+        yield before, chunk
+        before = chunk[-len(END) :]
+
+
+def _not_utf8(file: Path) -> tuple[int, int]:
+    """The place and the value of the first byte that is not UTF-8."""
+    place, rest = 0, b""
+    with file.open("rb") as opened:
+        for chunk in iter(lambda: opened.read(CHUNK), b""):
+            rest += chunk
+            try:
+                used = codecs.utf_8_decode(rest, "strict", False)[1]
+            except UnicodeDecodeError as error:
+                return place + error.start, rest[error.start]
+            place, rest = place + used, rest[used:]
+    return place, rest[0]
 
 
 def _from_parquet(file: Path) -> Iterator[str]:
-    import pyarrow.parquet as pq
-
-    table = pq.ParquetFile(file)
-    if "text" not in table.schema_arrow.names:
-        raise ValueError(f"{file} has the columns {', '.join(table.schema_arrow.names)}; needed is a column named text")
-    for batch in table.iter_batches(columns=["text"]):
-        yield from (text for text in batch.column(0).to_pylist() if text and text.strip())
+    for number, group in enumerate(tables.parquet_rows(file, ["text"])):
+        for row, (text,) in enumerate(group, start=number * tables.TOGETHER):
+            if text is not None and checks.text(text, f"{file}, row {row}").strip():
+                yield text
 
 
 def _from_hub(name: str, known: KnownCorpus, root: str | None) -> Corpus:
     loaded = hub.load_dataset(known.hub, what=name, needed=needed(known.folders[0], root), streaming=known.streamed)
     source = f"{known.hub} from the hub"
     held_out = next((part for part in HELD_OUT if part in loaded), None)
+
+    def read(split: str) -> Iterator[str]:
+        if split not in loaded:
+            raise BadData(f"{source} has no split named {split}, only {', '.join(loaded)}")
+        return (checks.text(row.get("text"), f"{source}, {split}, row {n}") for n, row in enumerate(loaded[split]))
+
     if held_out is None:
-        return _split(lambda: (row["text"] for row in loaded["train"]), source, known.hub)
-    return Corpus(
-        lambda: (row["text"] for row in loaded["train"]),
-        lambda: (row["text"] for row in loaded[held_out]),
-        source,
-        known.hub,
-    )
+        return _split(lambda: read("train"), source, known.hub)
+    return Corpus(lambda: read("train"), lambda: read(held_out), source, known.hub)
 
 
 def _split(read: Callable[[], Iterator[str]], source: str, identity: str) -> Corpus:
@@ -163,6 +210,14 @@ def _split(read: Callable[[], Iterator[str]], source: str, identity: str) -> Cor
 def is_held_out(text: str) -> bool:
     """Whether a text is held out, by a hash of its content. Blank space around it does not count."""
     return hashlib.sha256(text.strip().encode()).digest()[0] % SHARE == 0
+
+
+def _identity_of_pydoc() -> str:
+    """The documentation differs between versions of Python."""
+    digest = hashlib.sha256()
+    for document in pydoc():
+        digest.update(document.encode() + b"\0")
+    return f"pydoc {digest.hexdigest()}"
 
 
 def _identity(files: Iterable[Path]) -> str:

@@ -6,7 +6,8 @@ raised as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -47,6 +48,18 @@ def load_dataset(repository: str, *arguments: str, what: str, needed: str, **opt
     import datasets
 
     return download(lambda: datasets.load_dataset(repository, *arguments, **options), what, repository, needed)
+
+
+def columns_of(loaded: Any, split: str, columns: Sequence[str], repository: str) -> dict[str, list[Any]]:
+    """Columns of a split of a downloaded data set. A split or a column that it lacks is an error."""
+    if split not in loaded:
+        raise ValueError(f"{repository} from the hub has no split named {split}, only {', '.join(loaded)}")
+    if missing := [column for column in columns if column not in loaded[split].column_names]:
+        found = ", ".join(loaded[split].column_names)
+        raise ValueError(
+            f"{repository} from the hub, {split}: it lacks the column {', '.join(missing)}; it has {found}"
+        )
+    return {column: list(loaded[split][column]) for column in columns}
 
 
 def _is_failure(error: BaseException | None) -> bool:
@@ -96,6 +109,18 @@ def _unreachable() -> str:
     except _http_error() as error:
         return f"{constants.ENDPOINT} cannot be reached ({str(error) or type(error).__name__})"
     return ""
+
+
+@contextmanager
+def without_messages() -> Iterator[None]:
+    """`datasets` writes no messages inside: what it raises says the same."""
+    logger = logging.getLogger("datasets")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

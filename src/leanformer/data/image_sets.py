@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import io
-from collections.abc import Callable, Sequence
+import math
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +19,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from leanformer.data import hub
+from leanformer.data import checks, hub
+from leanformer.data.checks import BadData
 from leanformer.data.locations import files_in, in_root, needed, shown
+from leanformer.data.tables import parquet_columns, read_parquet
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
+NOT_READ = (".gif", ".tif", ".tiff", ".avif", ".heic", ".jp2", ".jxl", ".ppm", ".pgm", ".tga")
+"""Endings of image files that are not read."""
+FORMATS = ("PNG", "JPEG", "MPO", "WEBP", "BMP", "DIB", "GIF", "TIFF", "PPM", "JPEG2000", "ICO")
+"""What an image's content may be, whatever its name says. Some of PIL's other formats start programs."""
+MOST_PIXELS = 178_956_970
+"""Pixels of an image, as PIL's own limit. More is taken for a decompression bomb."""
+MOST_ELONGATED = 1000
+"""How many times its shorter side an image's longer side may be. Scaling the shorter side scales the other too."""
+LARGEST_IDX = 8 << 30
+"""Bytes of an idx file's content."""
 HELD_OUT = ("val", "validation", "valid", "test")
 """Names of the held-out split; the first that exists is taken."""
 DEBIAN = Path("/usr/share/datasets")
@@ -63,6 +79,11 @@ class LabelledImages:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def place(self, words: str) -> checks.Where:
+        """Where each image is, in words: in its file, or by its number."""
+        name = getattr(self.images, "name", None)
+        return name if name is not None else lambda row: f"{words} {row}"
+
 
 @dataclass(frozen=True)
 class ImageSet:
@@ -72,18 +93,20 @@ class ImageSet:
     held_out: LabelledImages
     classes: int
     source: str
+    names: tuple[str, ...] = ()
+    """Of the classes, by label, if they have names."""
 
     def __post_init__(self) -> None:
         for name, split in (("training", self.train), ("held-out", self.held_out)):
             if not len(split):
-                raise ValueError(f"{self.source}: the {name} split is empty")
-            wrong = ((split.labels < 0) | (split.labels >= self.classes)).nonzero()
-            if len(wrong):
-                row = int(wrong[0])
-                raise ValueError(
-                    f"{self.source}: {name} sample {row} has label {int(split.labels[row])}; "
-                    f"with {self.classes} classes labels go from 0 to {self.classes - 1}"
-                )
+                raise BadData(f"{self.source}: the {name} split is empty")
+            checks.as_many(len(split.images), len(split.labels), f"{self.source}, {name} split")
+            checks.in_range(split.labels.numpy(), self.classes, split.place(f"{self.source}: {name} sample"))
+        checks.several(self.classes, self.source)
+        if self.names and len(self.names) != self.classes:
+            raise BadData(f"{self.source}: there are {len(self.names)} names for {self.classes} classes")
+        for name, split in (("training", self.train), ("held-out", self.held_out)):
+            checks.report_missing(split.labels.numpy(), self.classes, name, self.source, self.names)
 
 
 def find(name: str, root: str | None = None) -> ImageSet:
@@ -115,7 +138,7 @@ def spellings(name: str) -> tuple[str, ...]:
 
 def _is_path(name: str) -> bool:
     """Whether a name that is not in SETS is meant as a folder, not as a data set on the hub."""
-    return Path(name).is_dir() or "/" not in name or name.startswith(("/", ".", "~"))
+    return os.path.isdir(name) or "/" not in name or name.startswith(("/", ".", "~"))
 
 
 def holds_images(path: Path) -> bool:
@@ -144,45 +167,62 @@ def _digits() -> ImageSet:
 
 
 def _from_folder(folder: Path, known: KnownImageSet) -> ImageSet:
-    if not folder.is_dir():
-        raise ValueError(f"{folder} is not a folder, and there is no data set of that name ({', '.join(SETS)})")
-    if any(folder.glob("*-images-idx3-ubyte*")):
+    if not os.path.isdir(folder):
+        raise BadData(f"{folder} is not a folder, and there is no data set of that name ({', '.join(SETS)})")
+    if any("-images-idx3-ubyte" in path.name for path in checks.entries(folder)):
         return _from_idx(folder, shown(folder))
-    if (folder / "train").is_dir() and any(path.is_dir() for path in (folder / "train").iterdir()):
+    train = folder / "train"
+    if train.is_dir() and checks.folders_in(train):
         return _from_class_folders(folder)
-    if any(folder.rglob("*.parquet")):
-        return _from_parquet(folder, known)
-    if (folder / "train").is_dir():
+    if tables_in := checks.files_below(folder, lambda file: file.suffix == ".parquet"):
+        return _from_parquet(folder, tables_in, known)
+    if train.is_dir():
         return _from_class_folders(folder)
-    raise ValueError(f"{folder} holds no images that can be trained on; needed are {CONTENTS}")
+    raise BadData(f"{folder} holds no images that can be trained on; needed are {CONTENTS}")
 
 
 def _from_class_folders(folder: Path) -> ImageSet:
     """train/CLASS/… and val/CLASS/…, as for torchvision's ImageFolder."""
     train = folder / "train"
-    names = sorted(path.name for path in train.iterdir() if path.is_dir())
+    names = tuple(path.name for path in checks.folders_in(train))
     if not names:
-        raise ValueError(f"{train} holds no folders; each class needs one, such as {train / 'cat'}")
+        raise BadData(f"{train} holds no folders; each class needs one, such as {train / 'cat'}")
     label_of = {name: label for label, name in enumerate(names)}
 
     def read(split: Path) -> LabelledImages:
-        if unknown := sorted({path.name for path in split.iterdir() if path.is_dir()} - label_of.keys()):
-            raise ValueError(f"{split / unknown[0]} is a class that {train} lacks")
+        listed = checks.entries(split)
+        if unknown := sorted({path.name for path in listed if path.is_dir()} - label_of.keys()):
+            raise BadData(f"{split / unknown[0]} is a class that {train} lacks")
+        if outside := [path for path in listed if path.suffix.lower() in ENDINGS and not path.is_dir()]:
+            raise BadData(f"{outside[0]} is an image outside the folders of classes; move it into one of them")
         files = [(file, label_of[name]) for name in names for file in _images(split / name)]
         labels = torch.tensor([label for _, label in files], dtype=torch.int64)
         return LabelledImages(Files([file for file, _ in files]), labels)
 
+    found, source = read(train), f"the folder {shown(folder)}"
+    if empty := sorted(set(range(len(names))) - set(found.labels.tolist())):
+        raise BadData(
+            f"{train / names[empty[0]]} holds no images ({', '.join(ENDINGS)}); add some, or remove the class"
+        )
     held_out = next((folder / name for name in HELD_OUT if (folder / name).is_dir()), None)
     if held_out is not None:
-        return ImageSet(read(train), read(held_out), len(names), f"the folder {shown(folder)}")
-    return _tenth_held_out(read(train), len(names), f"the folder {shown(folder)}")
+        return ImageSet(found, read(held_out), len(names), source, names)
+    return _tenth_held_out(found, len(names), source, names)
 
 
 def _images(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS) if folder.is_dir() else []
+    """The images of a class. Images of other kinds are an error: leaving them out would train on other data."""
+    if not folder.is_dir():
+        return []
+    found = checks.files_below(folder, lambda file: file.suffix.lower() in (*ENDINGS, *NOT_READ))
+    if other := [file for file in found if file.suffix.lower() in NOT_READ]:
+        raise BadData(
+            f"{other[0]} is an image of a kind that is not read ({', '.join(ENDINGS)} are); convert or remove it"
+        )
+    return found
 
 
-def _tenth_held_out(split: LabelledImages, classes: int, source: str) -> ImageSet:
+def _tenth_held_out(split: LabelledImages, classes: int, source: str, names: tuple[str, ...] = ()) -> ImageSet:
     """Without a held-out split, a tenth of the samples is held out, by a fixed shuffle."""
     rows = np.random.default_rng(0).permutation(len(split))
     parts = []
@@ -190,52 +230,87 @@ def _tenth_held_out(split: LabelledImages, classes: int, source: str) -> ImageSe
         images = split.images
         subset = images[chosen] if isinstance(images, torch.Tensor) else Chosen(images, chosen)
         parts.append(LabelledImages(subset, split.labels[chosen]))
-    return ImageSet(parts[0], parts[1], classes=classes, source=f"{source}, a tenth of it held out here")
+    return ImageSet(parts[0], parts[1], classes, f"{source}, a tenth of it held out here", names)
 
 
 def _from_idx(folder: Path, source: str) -> ImageSet:
     """MNIST's own files."""
 
     def read(kind: str) -> LabelledImages:
-        images, labels = (_read_idx(folder, f"{kind}-{what}-ubyte") for what in ("images-idx3", "labels-idx1"))
+        images, labels = (
+            _read_idx(folder, f"{kind}-{what}-ubyte", dimensions)
+            for what, dimensions in (("images-idx3", 3), ("labels-idx1", 1))
+        )
+        checks.as_many(
+            len(images), len(labels), f"{shown(folder)}, {kind}-images-idx3-ubyte and {kind}-labels-idx1-ubyte"
+        )
         return LabelledImages(images[:, None], labels.long())
 
     train, held_out = read("train"), read("t10k")
     return ImageSet(train, held_out, classes=10, source=source)
 
 
-def _read_idx(folder: Path, name: str) -> torch.Tensor:
+def _read_idx(folder: Path, name: str, dimensions: int) -> torch.Tensor:
     for path, opened in ((folder / name, open), (folder / f"{name}.gz", gzip.open)):
-        if path.is_file():
-            try:
-                with opened(path, "rb") as file:
-                    content = file.read()
-                dimensions = content[3]
-                shape = np.frombuffer(content, ">u4", dimensions, offset=4)
-                values = np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
-            except (OSError, EOFError, ValueError, IndexError) as error:
-                raise ValueError(f"{path} is not a readable idx file: {error}") from error
-            return torch.from_numpy(values.copy())
-    raise ValueError(f"{folder} lacks {name}.gz")
+        if os.path.lexists(path):
+            with checks.reading(path, "idx file"), opened(path, "rb") as file:
+                return torch.from_numpy(_idx_content(file, dimensions, path))
+    raise BadData(f"{folder} lacks {name}.gz")
 
 
-def _from_parquet(folder: Path, known: KnownImageSet) -> ImageSet:
-    files: dict[str, list[str]] = {}
-    for path in sorted(folder.rglob("*.parquet")):
-        files.setdefault(path.name.split("-")[0].removesuffix(".parquet"), []).append(str(path))
-    if "train" not in files:
-        raise ValueError(f"{folder} holds no train-*.parquet, only {', '.join(sorted(files))}")
+def _idx_content(file: Any, dimensions: int, path: Path) -> np.ndarray:
+    """The bytes of an idx file in the shape that its header says."""
+    kind = file.read(4)
+    if kind != bytes([0, 0, 8, dimensions]):
+        raise BadData(f"{path} is not a readable idx file of bytes in {dimensions} dimensions; it begins with {kind!r}")
+    shape = [int(size) for size in np.frombuffer(file.read(4 * dimensions), ">u4", dimensions)]
+    size = math.prod(shape)
+    if not 0 < size <= LARGEST_IDX:
+        raise BadData(f"{path} has {size:,} bytes of content by its header; it must be 1 to {LARGEST_IDX:,}")
+    content = file.read(size + 1)
+    if len(content) != size:
+        more = "more" if len(content) > size else f"{len(content):,}"
+        raise BadData(f"{path} has {more} bytes of content, but its header says {size:,}; download it again")
+    return np.frombuffer(content, np.uint8).reshape(shape).copy()
+
+
+def _from_parquet(folder: Path, listed: Sequence[Path], known: KnownImageSet) -> ImageSet:
     import datasets
-    from datasets.exceptions import DatasetsError
-    from pyarrow import ArrowException
 
+    files: dict[str, list[Path]] = {}
+    for path in listed:
+        files.setdefault(path.name.split("-")[0].removesuffix(".parquet"), []).append(path)
+    if "train" not in files:
+        raise BadData(f"{folder} holds no train-*.parquet, only {', '.join(sorted(files))}")
+    files = {split: paths for split, paths in files.items() if split in ("train", *HELD_OUT)}
+    places = {
+        split: checks.Places(paths, [_labels_in(path, known) for path in paths]) for split, paths in files.items()
+    }
     try:
-        with hub.without_progress_bars():
-            loaded = datasets.load_dataset("parquet", data_files=files)
-    except (DatasetsError, ArrowException, OSError) as error:
-        cause = error.__cause__ or error
-        raise ValueError(f"the parquet files in {folder} cannot be read: {str(cause).splitlines()[0]}") from error
-    return _from_datasets(loaded, known, f"parquet files in {shown(folder)}")
+        with hub.without_progress_bars(), hub.without_messages():
+            named = {split: [glob.escape(str(path)) for path in paths] for split, paths in files.items()}
+            loaded = datasets.load_dataset("parquet", data_files=named)
+    except Exception as error:  # the library wraps what it meets in errors of many kinds
+        cause = checks.first_line(error.__cause__ or error)
+        raise BadData(f"the parquet files in {folder} cannot be read as one data set: {cause}") from error
+    return _from_datasets(loaded, known, f"parquet files in {shown(folder)}", places)
+
+
+def _labels_in(file: Path, known: KnownImageSet) -> int:
+    """How many labels a parquet file has. They are checked here: the library would convert what it can."""
+    columns = parquet_columns(file)
+    label = next((name for name in _label_names(known) if name in columns), None)
+    if label is None:
+        raise BadData(f"{file}: needed are a column of images and one of labels, got {', '.join(columns)[:200]}")
+    values = read_parquet(file, [label])[label]
+    if not values:
+        raise BadData(f"{file} has no rows; remove it")
+    checks.whole_labels(values, lambda row: f"{file}, row {row}")
+    return len(values)
+
+
+def _label_names(known: KnownImageSet) -> list[str]:
+    return [known.label] if known.label else ["label", "labels", "fine_label"]
 
 
 def _from_hub(name: str, known: KnownImageSet, root: str | None) -> ImageSet:
@@ -244,30 +319,38 @@ def _from_hub(name: str, known: KnownImageSet, root: str | None) -> ImageSet:
     return _from_datasets(loaded, known, f"{known.hub} from the hub")
 
 
-def _from_datasets(loaded: Any, known: KnownImageSet, source: str) -> ImageSet:
+def _from_datasets(
+    loaded: Any, known: KnownImageSet, source: str, places: Mapping[str, checks.Where] | None = None
+) -> ImageSet:
     """A Hugging Face data set with one column of images and one of labels."""
     import datasets
 
     if "train" not in loaded:
-        raise ValueError(f"{source} has no split named train, only {', '.join(loaded)}")
+        raise BadData(f"{source} has no split named train, only {', '.join(loaded)}")
     features = loaded["train"].features
     image = next((key for key, kind in features.items() if _is_image_column(kind)), None)
-    wanted = [known.label] if known.label else ["label", "labels", "fine_label"]
-    label = next((key for key in wanted if key in features), None)
+    label = next((key for key in _label_names(known) if key in features), None)
     if image is None or label is None:
-        raise ValueError(f"{source}: needed are a column of images and one of labels, got {', '.join(features)}")
-    names = getattr(features[label], "names", None)
-    classes = known.classes or (len(names) if names else int(max(loaded["train"][label])) + 1)
+        raise BadData(f"{source}: needed are a column of images and one of labels, got {', '.join(features)}")
+    names = tuple(getattr(features[label], "names", None) or ())
 
-    def read(split: Any) -> LabelledImages:
+    def read(name: str) -> LabelledImages:
+        split = loaded[name]
+        if missing := [column for column in (image, label) if column not in split.features]:
+            raise BadData(f"{source}: the split {name} lacks the column {missing[0]}, which train has")
+        where = (places or {}).get(name) or (lambda row: f"row {row} of {name} of {source}")
+        labels = checks.whole_labels(split[label][:], where)
         if isinstance(features[image], datasets.Image):
             split = split.cast_column(image, datasets.Image(decode=False))
-        return LabelledImages(Rows(split.select_columns([image]), image, source), torch.tensor(split[label][:]))
+        return LabelledImages(Rows(split.select_columns([image]), image, where), torch.from_numpy(labels))
 
-    held_out = next((loaded[name] for name in HELD_OUT if name in loaded), None)
+    train = read("train")
+    classes = known.classes or len(names) or checks.counted_classes(train.labels.numpy(), train.place(source), source)
+    names = names if len(names) == classes else ()
+    held_out = next((name for name in HELD_OUT if name in loaded), None)
     if held_out is None:
-        return _tenth_held_out(read(loaded["train"]), classes, source)
-    return ImageSet(read(loaded["train"]), read(held_out), classes, source)
+        return _tenth_held_out(train, classes, source, names)
+    return ImageSet(train, read(held_out), classes, source, names)
 
 
 def _is_image_column(kind: Any) -> bool:
@@ -288,22 +371,34 @@ class Files(Sequence[Any]):
         return len(self.paths)
 
     def __getitem__(self, index: Any) -> Any:
-        return decode(self.paths[index], str(self.paths[index]))
+        return decode(checks.regular(self.paths[index]), self.name(index))
+
+    def name(self, index: Any) -> str:
+        return str(self.paths[index])
 
 
 class Rows(Sequence[Any]):
     """Encoded images in a Hugging Face data set."""
 
-    def __init__(self, split: Any, column: str, source: str) -> None:
-        self.split, self.column, self.source = split, column, source
+    def __init__(self, split: Any, column: str, where: checks.Where) -> None:
+        self.split, self.column, self.where = split, column, where
 
     def __len__(self) -> int:
         return len(self.split)
 
     def __getitem__(self, index: Any) -> Any:
-        cell = self.split[int(index)][self.column]
-        content = cell["bytes"] if cell["bytes"] is not None else Path(cell["path"]).read_bytes()
-        return decode(io.BytesIO(content), f"row {int(index)} of {self.source}")
+        cell, name = self.split[int(index)][self.column], self.name(index)
+        content, path = ((cell or {}).get(key) for key in ("bytes", "path"))
+        if isinstance(content, bytes):
+            return decode(io.BytesIO(content), name)
+        if not isinstance(path, str):
+            raise BadData(f"{name}: needed are the bytes of an image file, got {checks.shortened(cell)}")
+        if not os.path.isfile(path):
+            raise BadData(f"{name}: there is no file {path}, which should hold the image")
+        return decode(Path(path), f"{name}, the file {path},")
+
+    def name(self, index: Any) -> str:
+        return self.where(int(index))
 
 
 class Chosen(Sequence[Any]):
@@ -318,22 +413,53 @@ class Chosen(Sequence[Any]):
     def __getitem__(self, index: Any) -> Any:
         return self.images[self.rows[index]]
 
+    def name(self, index: Any) -> str:
+        images: Any = self.images
+        return str(images.name(self.rows[index]))
+
 
 def decode(source: Any, name: str) -> Any:
-    """A PIL image, completely decoded."""
-    from PIL import Image, UnidentifiedImageError
+    """A PIL image, completely decoded. Its size is checked before it is decoded."""
+    from PIL import Image
 
     try:
-        image = Image.open(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PIL warns of sizes that are accepted here
+            image = Image.open(source, formats=FORMATS)
+        _check_size(image.size, name)
         image.load()
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise ValueError(f"{name} is not a readable image: {error}") from error
+    except BadData:
+        raise
+    except Exception as error:  # PIL's readers raise almost anything for damaged files
+        raise BadData(f"{name} is not a readable image: {checks.first_line(error)}") from error
     return image
 
 
+def _check_size(size: tuple[int, int], name: str) -> None:
+    width, height = size
+    if width * height > MOST_PIXELS or max(size) > MOST_ELONGATED * min(size):
+        raise BadData(
+            f"{name} has {width:,} × {height:,} pixels; an image may have {MOST_PIXELS:,}, and one side may be "
+            f"{MOST_ELONGATED:,} times the other: crop or remove it"
+        )
+
+
 def in_memory(images: Sequence[Any], prepare: Callable[[Any], Any]) -> torch.Tensor:
-    """All images as one tensor of bytes; `prepare` turns each into a PIL image of one size."""
-    return torch.stack([as_bytes(prepare(images[index])) for index in range(len(images))])
+    """All images as one tensor of bytes; `prepare` turns each into a PIL image of one size.
+
+    All images that cannot be read are reported together.
+    """
+    ready, wrong = [], []
+    for index in range(len(images)):
+        try:
+            image = images[index]
+        except BadData as error:
+            wrong.append(str(error))
+            continue
+        if not wrong:
+            ready.append(as_bytes(prepare(image)))
+    checks.raise_all(wrong)
+    return torch.stack(ready)
 
 
 def in_colour(image: Any) -> Any:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from leanformer.data import hub
+import numpy as np
+
+from leanformer.data import checks, hub
+from leanformer.data.checks import BadData
 from leanformer.data.corpora import is_held_out
 from leanformer.data.locations import files_in, find_folder, needed, shown
+from leanformer.data.tables import read_parquet, read_tsv
 
 TextRow = tuple[str, int]
 """A text and its label."""
@@ -52,24 +58,27 @@ class LabelledPairs:
 def find(dataset: str, root: str | None = None) -> LabelledTexts:
     """The texts of that name or in that folder; `root` is the data folder [default: LEANFORMER_DATA]."""
     folder = find_folder(dataset, root)
-    if folder is None and (Path(dataset).exists() or dataset.startswith(("/", ".", "~"))):
+    if folder is None and (os.path.exists(dataset) or dataset.startswith(("/", ".", "~"))):
         raise ValueError(f"{dataset} is not a folder; needed is a folder with train and test files (.parquet or .tsv)")
     if folder is None:
         rows, source = _from_hub(dataset, root)
     else:
         rows = {split: list(_read_split(folder, split)) for split in ("train", "test")}
-        source = f"{dataset} in {shown(folder)}"
-    if not rows["train"]:
-        raise ValueError(f"{source}: there are no training texts")
-    classes = 1 + max(label for _, label in rows["train"])
-    for split, listed in rows.items():
-        if wrong := next(((n, label) for n, (_, label) in enumerate(listed) if not 0 <= label < classes), None):
-            raise ValueError(f"{source}: {split} row {wrong[0]} has label {wrong[1]}; training has 0 to {classes - 1}")
-    validation = [row for row in rows["train"] if is_held_out(row[0])]
-    train = [row for row in rows["train"] if not is_held_out(row[0])]
+        source = checks.printable(f"{dataset} in {shown(folder)}")
+    train_labels = np.array([row.label for row in rows["train"]], dtype=np.int64)
+    classes = checks.counted_classes(train_labels, lambda row: rows["train"][row].place, source)
+    test_labels = np.array([row.label for row in rows["test"]], dtype=np.int64)
+    checks.in_range(test_labels, classes, lambda row: rows["test"][row].place)
+    train = [(row.text, row.label) for row in rows["train"] if not is_held_out(row.text)]
+    validation = [(row.text, row.label) for row in rows["train"] if is_held_out(row.text)]
     if not train or not validation or not rows["test"]:
-        raise ValueError(f"{source}: {len(rows['train'])} training and {len(rows['test'])} test texts are too few")
-    return LabelledTexts(train, validation, rows["test"], classes, source)
+        raise BadData(
+            f"{source}: {len(rows['train'])} training and {len(rows['test'])} test texts are too few; "
+            f"about one training text in ten is taken for validation"
+        )
+    checks.report_missing(np.array([label for _, label in train]), classes, "training", source)
+    checks.report_missing(test_labels, classes, "test", source)
+    return LabelledTexts(train, validation, [(row.text, row.label) for row in rows["test"]], classes, source)
 
 
 def find_pairs(dataset: str, root: str | None = None) -> LabelledPairs:
@@ -97,90 +106,74 @@ def holds_pairs(path: Path) -> bool:
 # Splits
 
 
-def _files(folder: Path, split: str) -> list[Path]:
-    return sorted(file for file in folder.rglob(f"{split}*") if file.suffix in ENDINGS)
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A checked sample, and the place it was read from."""
+
+    text: str
+    label: int
+    file: Path | str
+    number: int
+
+    @property
+    def place(self) -> str:
+        unit = "line" if str(self.file).endswith(".tsv") else "row"
+        return f"{self.file}, {unit} {self.number}"
 
 
-def _read_split(folder: Path, split: str) -> Iterator[TextRow]:
+def _read_split(folder: Path, split: str) -> Iterator[_Row]:
     """Texts and labels of a split's parquet or tsv files."""
-    files = _files(folder, split)
+    files = checks.files_below(folder, lambda file: file.name.startswith(split) and file.suffix in ENDINGS)
     if not files:
-        raise ValueError(f"{folder} holds no {split} file (.parquet or .tsv)")
+        raise BadData(f"{folder} holds no {split} file (.parquet or .tsv)")
     for file in files:
         if file.suffix == ".tsv":
             for line, row in read_tsv(file, ("text", "label")):
-                yield row["text"], whole_number(row["label"], file, line)
+                label = checks.whole_number(row["label"], f"{file}, line {line}")
+                yield _Row(_not_empty(row["text"], f"{file}, line {line}"), label, file, line)
         else:
             rows = read_parquet(file, ("text", "label"))
-            for number, (text, label) in enumerate(zip(rows["text"], rows["label"], strict=True)):
-                if not isinstance(text, str) or not isinstance(label, int):
-                    raise ValueError(
-                        f"{file}, row {number}: needed are a text and a whole number, got {text!r:.40} and {label!r}"
-                    )
-                yield text, label
+            yield from _checked(rows["text"], rows["label"], file)
+
+
+def _checked(texts: Sequence[Any], labels: Sequence[Any], file: Path | str) -> Iterator[_Row]:
+    checks.as_many(len(texts), len(labels), str(file))
+    whole = checks.whole_labels(labels, lambda row: f"{file}, row {row}")
+    for number, (text, label) in enumerate(zip(texts, whole.tolist(), strict=True)):
+        yield _Row(_not_empty(checks.text(text, f"{file}, row {number}"), f"{file}, row {number}"), label, file, number)
+
+
+def _not_empty(text: str, where: str) -> str:
+    """A text of at least one byte: a model that averages over tokens has nothing to average otherwise."""
+    if not text:
+        raise BadData(f"{where}: the text is empty; remove it")
+    return text
 
 
 def _read_pairs(folder: Path, word: str) -> list[PairRow]:
-    files = sorted(folder.rglob(f"*{word}*.tsv"))
+    files = checks.files_below(folder, lambda file: word in file.name and file.suffix == ".tsv")
     if not files:
-        raise ValueError(f"{folder} holds no {word} file (*.{word}.tsv)")
+        raise BadData(f"{folder} holds no {word} file (*.{word}.tsv)")
     rows = []
     for file in files:
         for line, row in read_tsv(file, PAIR_COLUMNS, header=False):
-            label = whole_number(row["label"], file, line)
+            where = f"{file}, line {line}"
+            label = checks.whole_number(row["label"], where)
             if label not in (0, 1):
-                raise ValueError(f"{file}, line {line}: a label is 0 or 1, got {label}")
-            rows.append((row["first_text"], row["second_text"], label))
+                raise BadData(f"{where}: a label is 0 or 1, got {label}")
+            rows.append((_not_empty(row["first_text"], where), _not_empty(row["second_text"], where), label))
     if not rows:
-        raise ValueError(f"{files[0]} is empty")
+        raise BadData(f"{files[0]} is empty")
+    checks.report_missing(np.array([label for _, _, label in rows]), 2, word, str(files[0]))
     return rows
 
 
-def _from_hub(name: str, root: str | None) -> tuple[dict[str, list[TextRow]], str]:
+def _from_hub(name: str, root: str | None) -> tuple[dict[str, list[_Row]], str]:
     repository = HUB.get(name, name)
     wanted = f"{needed(name, root)} with train and test files (.parquet or .tsv)"
     loaded = hub.load_dataset(repository, what=name, needed=wanted)
-    rows = {split: list(zip(loaded[split]["text"], loaded[split]["label"], strict=True)) for split in ("train", "test")}
+    rows = {}
+    for split in ("train", "test"):
+        columns = hub.columns_of(loaded, split, ("text", "label"), repository)
+        rows[split] = list(_checked(columns["text"], columns["label"], f"{repository} from the hub, {split}"))
     return rows, f"{repository} from the hub"
-
-
-# Tables
-
-
-def read_parquet(file: Path, columns: tuple[str, ...]) -> dict[str, list[object]]:
-    """Columns of a parquet file."""
-    import pyarrow.parquet as pq
-
-    names = pq.read_schema(file).names
-    if missing := set(columns) - set(names):
-        raise ValueError(f"{file} lacks the column {', '.join(sorted(missing))}; it has {', '.join(names)}")
-    table = pq.read_table(file, columns=list(columns))
-    return {column: table[column].to_pylist() for column in columns}
-
-
-def read_tsv(file: Path, columns: tuple[str, ...], header: bool = True) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows of a tab-separated file with their line numbers. A row with another number of columns is an error."""
-    try:
-        with file.open(encoding="utf-8") as opened:
-            rows = (line.rstrip("\n").split("\t") for line in opened)  # csv limits fields, for the whole process
-            names = next(rows, None) if header else list(columns)
-            if names is None:
-                raise ValueError(f"{file} is empty")
-            if missing := [column for column in columns if column not in names]:
-                raise ValueError(f"{file} lacks the column {', '.join(missing)}; its first line has {', '.join(names)}")
-            for line, row in enumerate(rows, start=2 if header else 1):
-                if len(row) != len(names):
-                    raise ValueError(
-                        f"{file}, line {line}: {len(row)} columns instead of {len(names)} ({', '.join(names)})"
-                    )
-                yield line, dict(zip(names, row, strict=True))
-    except UnicodeDecodeError as error:
-        found = error.object[error.start]
-        raise ValueError(f"{file} is not UTF-8: byte {found:#04x}; convert it first") from error
-
-
-def whole_number(text: str, file: Path, line: int) -> int:
-    try:
-        return int(float(text))
-    except ValueError:
-        raise ValueError(f'{file}, line {line}: a label must be a number, got "{text}"') from None

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from leanformer.data.checks import printable
+
 VARIABLE = "LEANFORMER_DATA"
 """Environment variable that names the data folder, for calls without `root`."""
 
@@ -44,8 +46,8 @@ def shown(path: Path) -> str:
     """A path as records name it: below the data folder, by that folder's variable."""
     root = os.environ.get(VARIABLE)
     if root and path.resolve().is_relative_to(Path(root).resolve()):
-        return str(Path(f"${VARIABLE}") / path.resolve().relative_to(Path(root).resolve()))
-    return str(path)
+        return printable(str(Path(f"${VARIABLE}") / path.resolve().relative_to(Path(root).resolve())))
+    return printable(str(path))
 
 
 def settings_for(
@@ -74,5 +76,5 @@ def settings_for(
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Files of a data set: in its folder, or in the folder below it where the hub's copies have them."""
+    """What a data set's folder contains, with the folder below it where the hub's copies have their files."""
     return [file for place in (folder, folder / "data", folder / "plain_text") for file in sorted(place.glob("*"))]

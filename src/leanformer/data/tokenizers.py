@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +19,20 @@ from tokenizers.implementations import ByteLevelBPETokenizer  # type: ignore[att
 
 from leanformer.data import hub
 from leanformer.data.cache import cached_folder
+from leanformer.data.checks import BadData, reading
 from leanformer.data.corpora import END, Corpus
 from leanformer.data.locations import data_root, needed
+from leanformer.data.pieces import cut, encoded
 from leanformer.foundation.records.files import read_json, write_json
 
 SPECIAL = {"bpe": [END], "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]}
 GPT2 = "openai-community/gpt2"
 """GPT-2's tokenizer on the hub."""
+WITHIN = "##"
+"""What WordPiece puts before a token within a word."""
+MOST_WORDS = 1 << 24
 LEARNED_FROM = 200_000
 """A tokenizer is trained on at most so many documents."""
-TOGETHER = 1000
-"""Documents that are encoded in one call."""
 
 
 # Tokenizers
@@ -42,16 +46,29 @@ def tokenizer(name: str, texts: Corpus, root: str | None = None) -> Tokenizer:
     if name == "gpt2":
         return _gpt2(root)
     if kind in SPECIAL and size.isdigit() and int(size) > 260:
+        if int(size) > MOST_WORDS:
+            raise ValueError(f"a tokenizer has at most {MOST_WORDS:,} tokens, got {name}")
+
+        def make(aside: Path) -> None:
+            _trained(kind, int(size), texts).save(str(aside / "t.json"))
+
         key = [name, texts.identity, LEARNED_FROM]
-        folder = cached_folder(
-            "tokenizer", key, lambda aside: _trained(kind, int(size), texts).save(str(aside / "t.json"))
-        )
-        return Tokenizer.from_file(str(folder / "t.json"))
-    if Path(name).is_dir() and (Path(name) / "tokenizer.json").is_file():
-        return Tokenizer.from_file(str(Path(name) / "tokenizer.json"))
+        folder = cached_folder("tokenizer", key, make, whole=lambda found: bool(_read(found / "t.json")))
+        return _read(folder / "t.json")
+    if os.path.isfile(os.path.join(name, "tokenizer.json")):
+        return _read(Path(name) / "tokenizer.json")
     raise ValueError(
         f'tokenizer must be "bytes", "gpt2", "bpe:4096", "wordpiece:4096" or a folder with tokenizer.json, got "{name}"'
     )
+
+
+def _read(file: Path) -> Tokenizer:
+    """A saved tokenizer. It neither cuts nor pads: lengths are a matter of the task."""
+    with reading(file, "tokenizer"):
+        made = Tokenizer.from_file(str(file))
+    made.no_truncation()
+    made.no_padding()
+    return made
 
 
 def _bytes() -> Tokenizer:
@@ -67,7 +84,8 @@ def _gpt2(root: str | None) -> Tokenizer:
     place = data_root(root)
     for folder in (place / "gpt2_tokenizer", place / "gpt2") if place is not None else ():
         if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-            read = ByteLevelBPETokenizer.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
+            with reading(folder / "vocab.json", "vocabulary with the merges.txt beside it"):
+                read = ByteLevelBPETokenizer.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
             read.add_special_tokens([END])
             return read._tokenizer
     wanted = f"{needed('gpt2_tokenizer', root)} with vocab.json and merges.txt, another tokenizer (bpe:8192)"
@@ -75,23 +93,58 @@ def _gpt2(root: str | None) -> Tokenizer:
 
 
 def _trained(kind: str, size: int, texts: Corpus) -> Tokenizer:
-    if kind == "bpe":
-        made = Tokenizer(models.BPE())
-        _byte_level(made)
-        trainer: Any = trainers.BpeTrainer(
-            vocab_size=size,
-            special_tokens=SPECIAL[kind],
-            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-            show_progress=False,
-        )
-    else:
-        made = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
-        made.normalizer = normalizers.BertNormalizer()
-        made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        made.decoder = decoders.WordPiece()
-        trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=SPECIAL[kind], show_progress=False)
-    made.train_from_iterator(itertools.islice(texts.train(), LEARNED_FROM), trainer)
+    if kind == "wordpiece":
+        return _trained_wordpiece(size, texts)
+    made = Tokenizer(models.BPE())
+    _byte_level(made)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=SPECIAL[kind],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    made.train_from_iterator(_learned_from(texts, made), trainer)
     return made
+
+
+def _trained_wordpiece(size: int, texts: Corpus) -> Tokenizer:
+    """The same tokenizer for the same texts.
+
+    The library numbers the letters within words ("##a") in the random order of a hash table, and ties between merges
+    depend on these numbers. So a first training, without merges, finds the letters; the second gets them in order.
+    """
+    special = SPECIAL["wordpiece"]
+    letters = _wordpiece({"[UNK]": 0})
+    letters.train_from_iterator(_learned_from(texts, letters), _wordpiece_trainer(1, special))
+    within = sorted(word for word in letters.get_vocab() if word.startswith(WITHIN) and len(word) == len(WITHIN) + 1)
+    trained = _wordpiece({"[UNK]": 0})
+    trained.train_from_iterator(_learned_from(texts, trained), _wordpiece_trainer(size, [*special, *within]))
+    numbered = sorted(trained.get_vocab().items(), key=lambda item: item[1])
+    words = [word for word, _ in numbered if word not in {*special, *within}]
+    letters_first = [word for word in words if len(word) == 1]
+    merged = [word for word in words if len(word) > 1]
+    ordered = [*special, *letters_first, *within, *merged]
+    made = _wordpiece({word: number for number, word in enumerate(ordered)})
+    made.add_special_tokens(special)
+    return made
+
+
+def _wordpiece(vocabulary: dict[str, int]) -> Tokenizer:
+    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106
+    made.normalizer = normalizers.BertNormalizer()
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece()
+    return made
+
+
+def _wordpiece_trainer(size: int, special: list[str]) -> Any:
+    return trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False)
+
+
+def _learned_from(texts: Corpus, made: Tokenizer) -> Iterator[str]:
+    """The documents that a tokenizer is trained on, in pieces of bounded length."""
+    for document in itertools.islice(texts.train(), LEARNED_FROM):
+        yield from cut(document, made, texts.source)
 
 
 def _byte_level(made: Tokenizer) -> None:
@@ -133,13 +186,25 @@ class Packed:
 def packed(texts: Corpus, made: Tokenizer, name: str, end: str = END, most: int | None = None) -> tuple[Packed, Packed]:
     """Both parts of a corpus, tokenized once and cached; at most `most` training tokens."""
     key = [texts.identity, name, hashlib.sha256(made.to_str().encode()).hexdigest(), end, most]
-    return _part("train", texts.train, made, key, end, most), _part("held-out", texts.held_out, made, key, end, None)
+    return (
+        _part("train", texts.train, made, key, end, most, texts.source),
+        _part("held-out", texts.held_out, made, key, end, None, texts.source),
+    )
 
 
 def _part(
-    part: str, read: Callable[[], Iterator[str]], made: Tokenizer, key: list[Any], end: str, most: int | None
+    part: str,
+    read: Callable[[], Iterator[str]],
+    made: Tokenizer,
+    key: list[Any],
+    end: str,
+    most: int | None,
+    source: str,
 ) -> Packed:
-    folder = cached_folder(f"tokens-{part}", [*key, part], lambda aside: _pack(aside, read(), made, end, most))
+    def make(aside: Path) -> None:
+        _pack(aside, read(), made, end, most, source)
+
+    folder = cached_folder(f"tokens-{part}", [*key, part], make, whole=_is_whole)
     about = read_json(folder / "about.json")
     tokens = (
         np.memmap(folder / "tokens.bin", dtype=about["dtype"], mode="r") if about["tokens"] else np.zeros(0, np.uint16)
@@ -147,28 +212,28 @@ def _part(
     return Packed(tokens, about["bytes"], about["documents"])
 
 
-def _pack(folder: Path, documents: Iterable[str], made: Tokenizer, end: str, most: int | None) -> None:
+def _is_whole(folder: Path) -> bool:
+    """Whether packed documents of version 0.1, which have no checksums, are as many as their description says."""
+    about = read_json(folder / "about.json")
+    size = about["tokens"] * np.dtype(about["dtype"]).itemsize
+    return bool((folder / "tokens.bin").stat().st_size == size and about["documents"] >= 0 and about["bytes"] >= 0)
+
+
+def _pack(folder: Path, documents: Iterable[str], made: Tokenizer, end: str, most: int | None, source: str) -> None:
     dtype = np.uint16 if made.get_vocab_size() <= 1 << 16 else np.uint32
     mark = made.token_to_id(end)
+    if mark is None:
+        raise BadData(f"{source}: the tokenizer has no token {end}, which ends a document; use another tokenizer")
     counts = {"tokens": 0, "bytes": 0, "documents": 0}
+    shown, encode = itertools.tee(documents)
     with (folder / "tokens.bin").open("wb") as file:
-        for group in _grouped(documents):
-            for text, encoded in zip(group, made.encode_batch(group, add_special_tokens=False), strict=True):
-                ids = [*encoded.ids, mark]
-                if most is not None and counts["tokens"] + len(ids) > most:
-                    ids = ids[: most - counts["tokens"]]
-                np.asarray(ids, dtype).tofile(file)
-                counts["tokens"] += len(ids)
-                counts["bytes"] += len(text.encode())
-                counts["documents"] += 1
-                if counts["tokens"] == most:
-                    break
+        for text, found in zip(shown, encoded(made, encode, source), strict=True):
+            ids = np.append(found, mark).astype(dtype)
+            ids = ids if most is None else ids[: most - counts["tokens"]]
+            ids.tofile(file)
+            counts["tokens"] += len(ids)
+            counts["bytes"] += len(text.encode())
+            counts["documents"] += 1
             if counts["tokens"] == most:
                 break
     write_json(folder / "about.json", {**counts, "dtype": np.dtype(dtype).name})
-
-
-def _grouped(documents: Iterable[str]) -> Iterator[list[str]]:
-    waiting = iter(documents)
-    while group := list(itertools.islice(waiting, TOGETHER)):
-        yield group

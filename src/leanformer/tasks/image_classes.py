@@ -316,7 +316,7 @@ def _into_memory(task: ImageClasses, found: ImageSet, first: Any) -> ImageSet:
         LabelledImages(images[:, :1].contiguous() if grey else images, split.labels)
         for images, split in zip(read, (found.train, found.held_out), strict=True)
     )
-    return ImageSet(train, held_out, found.classes, found.source)
+    return replace(found, train=train, held_out=held_out)
 
 
 def _square(image: Any, side: int) -> Any:
@@ -337,7 +337,7 @@ def _resized(found: ImageSet, side: int) -> ImageSet:
         ]
         return LabelledImages(torch.cat(scaled), split.labels)
 
-    return ImageSet(resize(found.train), resize(found.held_out), found.classes, found.source)
+    return replace(found, train=resize(found.train), held_out=resize(found.held_out))
 
 
 def _to_pil(image: UInt8[Tensor, "channels height width"]) -> Any:

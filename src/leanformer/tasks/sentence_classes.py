@@ -16,6 +16,7 @@ from leanformer.data import glue, tokenizers
 from leanformer.data.glue import GLUE_TASKS, GlueTask, Rows
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share
+from leanformer.data.pieces import encoded
 from leanformer.tasks.base import Batch, Data, Metric, Task
 from leanformer.tasks.settings import check
 
@@ -59,10 +60,10 @@ class SentenceClasses(Task):
         made = tokenizers.tokenizer(self.tokenizer, glue.corpus_of(splits["train"], source), self.root)
         if any(made.token_to_id(word) is None for word in ("[CLS]", "[SEP]", "[PAD]")):
             raise ValueError(f"the tokenizer {self.tokenizer} has no [CLS], [SEP] and [PAD]; use wordpiece:SIZE")
-        encoded = {split: Encoded.of(rows, task, made, self.length, source) for split, rows in splits.items()}
+        examples = {split: Encoded.of(rows, task, made, self.length, source) for split, rows in splits.items()}
         if self.most is not None:
-            encoded["train"] = encoded["train"].first(self.most)
-        return SentenceClassesData(self, source, made, encoded)
+            examples["train"] = examples["train"].first(self.most)
+        return SentenceClassesData(self, source, made, examples)
 
 
 @dataclass(frozen=True)
@@ -74,20 +75,14 @@ class Encoded:
 
     @classmethod
     def of(cls, rows: Rows, task: GlueTask, made: Any, length: int, source: str) -> Encoded:
+        """The rows of `glue.find`, which have been checked."""
         labels = np.array(rows["label"], dtype=np.float32 if task.classes == 1 else np.int64)
-        outside = [row for row, label in enumerate(rows["label"]) if not 0 <= label < task.classes]
-        if task.classes > 1 and outside:
-            row = outside[0]
-            raise ValueError(
-                f"{source}: row {row} has label {rows['label'][row]}; labels go from 0 to {task.classes - 1}"
-            )
         first, last = made.token_to_id("[CLS]"), made.token_to_id("[SEP]")
-        sides = [
-            [found.ids for found in made.encode_batch(list(rows[c]), add_special_tokens=False)] for c in task.columns
-        ]
+        sides = [encoded(made, rows[column], source) for column in task.columns]
         ids = []
         for pieces in zip(*sides, strict=True):
-            kept = _cut(list(pieces), length - 1 - len(pieces))
+            most = length - 1 - len(pieces)
+            kept = _cut([piece[:most].tolist() for piece in pieces], most)  # no piece can keep more than all may
             ids.append([first, *(token for piece in kept for token in (*piece, last))])
         return cls(ids, labels)
 
