@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -413,3 +414,11 @@ def test_jobs_follow_the_cores() -> None:
 def test_summaries_need_a_finished_run(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is not the folder of a comparison: it has no plan\.json"):
         summarise(tmp_path)
+
+
+def test_damaged_times_do_not_count(record: Comparison, out: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(out, tmp_path / "copy"))
+    lines = ['{"steps": 0, "seconds": 1}', '{"steps": "x", "seconds": 1}', "[1]", "3", "{", '{"seconds": NaN}']
+    timing = copy / "lean" / "seed-0" / "timing.jsonl"
+    timing.write_text(timing.read_text() + "\n".join(lines) + "\n")
+    assert summarise(copy).arms["lean"].step_seconds == record.arms["lean"].step_seconds
