@@ -14,8 +14,10 @@ from leanformer.models.weights import from_pretrained
 from leanformer.report import glue as report
 from leanformer.tasks.masked_token import MaskedToken
 from leanformer.training.settings import Training
+from support.command import call
 from support.glue import write_corpus, write_glue
 
+COMMAND = ["--set", "task.length=32", "--set", "training.lr=0.0", "--budget", "epochs=1", "--jobs", "1", "--data"]
 SMALL: dict[str, Any] = dict(width=16, depth=2, heads=2, head_dim=8, mlp_dim=32, max_position_embeddings=64)
 
 
@@ -54,6 +56,16 @@ def test_pre_training_is_handed_on_and_missing_tasks_are_named(tmp_path: Path) -
     assert record.average["lean"].seeds == 3
     assert record.sentences()[-1].startswith("missing, and not in the average: qnli")
     assert "average of 2" in report.markdown(record)
+    shown = call(
+        "glue", str(start), "--tasks", "rte,stsb", "--out", str(tmp_path / "glue-out"), *COMMAND, str(tmp_path)
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "is complete: nothing to train" in shown.stderr
+    assert "rte (accuracy)" in shown.stdout
+    assert (tmp_path / "glue-out" / "glue.md").is_file()
+    wrong = call("glue", str(start), "--tasks", "wnli")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "there is no GLUE task wnli; there are mnli, sst2" in wrong.stderr
     # With a learning rate of 0 the fine-tuned encoder is the pre-trained one of the same arm and seed.
     for seed, taught in ((0, 0), (1, 1), (2, 0)):
         before = from_pretrained(start / "lean" / f"seed-{taught}").state_dict()

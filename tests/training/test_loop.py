@@ -400,3 +400,17 @@ def test_the_process_is_left_as_it_was(tmp_path: Path) -> None:
     assert (random.random(), np.random.random(), torch.rand(1).item()) == expected
     assert torch.get_num_threads() == threads + 1
     torch.set_num_threads(threads)
+
+
+def test_a_tracker_hears_losses_scores_and_kappa(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    result = train(trained.described(tmp_path, steps=4), log_with="tensorboard")
+    events = EventAccumulator(str(tmp_path / "leanformer"))  # beside it are the settings
+    events.Reload()
+    losses = [(event.step, event.value) for event in events.Scalars("train_loss")]
+    assert losses == [(step, pytest.approx(loss, rel=1e-6)) for step, loss in result.losses]
+    assert [event.value for event in events.Scalars("accuracy")] == pytest.approx(
+        [evaluation.scores["accuracy"] for evaluation in result.evaluations]
+    )
+    assert len(events.Scalars("kappa")) == len(result.evaluations)
