@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import resource
 import sys
 import tempfile
 from pathlib import Path
 
 ATTACKERS = ("designs", "corruptions", "commands", "datasets", "matrices")
+MEMORY = 6 << 30
 
 
 def main() -> None:
@@ -23,6 +25,7 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true", help="Print every attempt.")
     given = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))  # a flood becomes a MemoryError
 
     from fuzz.isolation import isolated
     from fuzz.outcome import Tally, run, table

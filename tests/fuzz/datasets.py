@@ -98,7 +98,7 @@ def _corpus_tables(place: Path) -> Any:
 
 def _glue(place: Path) -> Any:
     write_glue(place, "sst2")
-    return tasks.SentenceClasses(name="sst2", root=str(place), tokenizer="wordpiece:200", length=16)
+    return tasks.SentenceClasses(name="sst2", root=str(place), tokenizer="wordpiece:300", length=16)
 
 
 def _pairs(place: Path) -> Any:

@@ -59,7 +59,7 @@ def test_a_result_that_was_changed_is_found_and_made_again(tmp_path: Path) -> No
     written["final"]["accuracy"] = 99.0
     (folder / "result.json").write_text(json.dumps(written))
     assert not is_finished(folder)
-    with pytest.raises(ValueError, match=r"result.json is damaged: it does not match its checksum"):
+    with pytest.raises(ValueError, match=r"result.json is damaged: .*the final accuracy is 99.0"):
         Result.read(folder / "result.json")
     said: list[str] = []
     assert train(folder, say=said.append) == whole

@@ -65,7 +65,6 @@ class Result(Record):
     kind: ClassVar[str] = "result"
     version: ClassVar[int] = 2
     former_kind: ClassVar[str | None] = "run"
-    checksummed: ClassVar[bool] = True
     migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
     name: str

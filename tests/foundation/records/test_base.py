@@ -53,7 +53,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, count
 
 
 def written(**changes: Any) -> dict[str, Any]:
-    record = Example(count=1, inner=Inner(value=0.5), design=DESIGN).to_dict()
+    record = {**Example(count=1, inner=Inner(value=0.5), design=DESIGN).to_dict(), "checksum": ...}
     return {key: value for key, value in {**record, **changes}.items() if value is not ...}
 
 
@@ -101,6 +101,20 @@ def test_files_that_are_no_json_are_refused(content: bytes, message: str, tmp_pa
         Example.read(path)
     with pytest.raises(ValueError, match="there is no file"):
         Example.read(tmp_path / "nothing.json")
+
+
+@pytest.mark.parametrize(
+    "change", [dict(count=2), dict(note="x"), dict(version=2), dict(version=1), dict(checksum="0")]
+)
+def test_a_value_that_was_changed_is_found(change: dict[str, Any], tmp_path: Path) -> None:
+    record = Example(count=1, inner=Inner(value=0.5), design=DESIGN)
+    record.write(tmp_path / "a.json")
+    found = read_json(tmp_path / "a.json")
+    (tmp_path / "a.json").write_text(json.dumps(dict(reversed(found.items()))))
+    assert Example.read(tmp_path / "a.json") == record, "another layout is no change"
+    write_json(tmp_path / "a.json", {**found, "number": 1, **change} if change == dict(version=1) else found | change)
+    with pytest.raises(ValueError, match=r"a\.json is damaged: "):
+        Example.read(tmp_path / "a.json")
 
 
 def test_older_versions_are_brought_up_to_date() -> None:

@@ -55,8 +55,8 @@ class Record(RecordPart):
     version: ClassVar[int] = 1
     former_kind: ClassVar[str | None] = None
     """What version 1 called the kind, if it was another word."""
-    checksummed: ClassVar[bool] = False
-    """Whether files carry a checksum, so that a value that was changed by hand is found."""
+    checksummed: ClassVar[bool] = True
+    """Whether files carry a checksum, so that a value that was changed is found. Those of version 1 have none."""
     migrations: ClassVar[Mapping[int, Migration]] = {}
     """By version: how to bring JSON of that version to the next; a version that is not listed needs no change."""
 
@@ -81,20 +81,21 @@ class Record(RecordPart):
                 f"{source} was written by a newer leanformer (version {version} of {cls.kind} records, this one reads "
                 f"{cls.version}): pip install --upgrade leanformer"
             )
-        if found.pop("checksum", None) != (
-            _checksum({**found, "version": version}) if cls._has_checksum(version) else None
-        ):
-            raise ValueError(f"{source} is damaged: it does not match its checksum")
+        wanted = _checksum({**found, "version": version}, without="checksum") if cls._has_checksum(version) else None
+        intact = found.pop("checksum", None) == wanted
         try:
             for step in range(version, cls.version):
                 found = cls.migrations[step](found) if step in cls.migrations else found
-            return cls.model_validate(found)
+            record = cls.model_validate(found)
         except ValidationError as error:
             raise ValueError(f"{source} is damaged: {first_problem(error)}") from error
         except (KeyError, TypeError, AttributeError) as error:  # a migration met something else than it expects
             raise ValueError(
                 f"{source} is damaged: it has not the form of version {version} of {cls.kind} records ({error!r})"
             ) from error
+        if not intact:  # the last thing that is looked at: anything else says more
+            raise ValueError(f"{source} is damaged: it does not match its checksum; restore it from a copy")
+        return record
 
     def changed(self, **fields: Any) -> Self:
         """The same record with other fields, checked as if it had been read."""
@@ -108,7 +109,7 @@ class Record(RecordPart):
         """Plain JSON, with kind and version."""
         written = {"kind": self.kind, "version": self.version, **plain(self.model_dump(mode="json"))}
         if self._has_checksum(self.version):
-            written["checksum"] = _checksum({key: value for key, value in written.items() if key != "kind"})
+            written["checksum"] = _checksum(written, without="kind")
         return written
 
     def write(self, path: Path, indent: int = 1) -> None:
@@ -129,9 +130,10 @@ class Record(RecordPart):
         }
 
 
-def _checksum(written: Json) -> str:
-    """Of a record's JSON, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()
+def _checksum(written: Json, without: str) -> str:
+    """Of a record's JSON without one key, whatever the order of the others."""
+    counted = {key: value for key, value in written.items() if key != without}
+    return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
 
 
 def first_problem(error: ValidationError) -> str:
