@@ -103,6 +103,7 @@ def test_precision_and_empty_patterns(folder: Path, tmp_path: Path) -> None:
     refused = call("measure", str(folder), "--projections", "", "--out", str(tmp_path))
     assert refused.returncode != 0
     assert "projections='' names no module" in refused.stderr
-    assert "takes no --checkpoint, --projections or --dtype" in call(
-        "measure", "gpt2", "--heads", "2", "--dtype", "float64"
-    ).stderr
+    assert (
+        "takes no --checkpoint, --projections or --dtype"
+        in call("measure", "gpt2", "--heads", "2", "--dtype", "float64").stderr
+    )

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from torch.utils._pytree import tree_map
 
 import leanformer as lf
 from leanformer.conditioning import gaussian, inputs
 from leanformer.conditioning.measurement import Measurement, measure_named, measure_ranks, warnings
+from leanformer.conditioning.probing import FORWARD_ROUNDING
 from leanformer.models import families
 from leanformer.report.figures import measurement as figures
 from leanformer.report.figures import style
@@ -87,6 +89,60 @@ def test_warnings_name_the_cliff_and_the_heads_that_are_clear_of_it() -> None:
     assert record.warnings == warnings(record.layers)
     assert record.warnings[0].startswith("192 columns and 197 tokens are near the square")
     assert "5 or more heads of 64 are clear" in record.warnings[0]
+
+
+def test_a_dependent_value_column_is_flagged_and_float64_shows_it(tmp_path: Path) -> None:
+    """In float32 the forward's rounding hides it: κ is finite, and every layer says that it is limited."""
+    torch.manual_seed(0)
+    model = families.build(SMALL["vit"].resized(depth=3, heads=1))  # 17 tokens, 12 columns
+    with torch.no_grad():
+        first, *others = (block.attn.qkv.weight[2 * 12 :] for block in model.blocks)
+        first[5] = first[6]
+        for values in others:
+            values[5] = 0.3 * values[6] + 0.7 * values[8]
+    lf.save_pretrained(model, tmp_path / "vit")
+    record = measure_named(str(tmp_path / "vit"), batch=4)
+    assert [layer.limited_by_dtype for layer in record.layers] == [4, 4, 4]
+    assert "12 values as large as rounding allows: the true κ may be larger; measure again with dtype float64" in (
+        record.warnings
+    )
+    double = measure_named(str(tmp_path / "vit"), batch=4, dtype="float64")
+    assert double.weights == "as saved, in float64"
+    assert double.layers[0].kappa.median == math.inf
+    for single, wide in zip(record.layers[1:], double.layers[1:], strict=True):
+        assert single.kappa.max < 1e10
+        assert wide.kappa.median > 3 * single.kappa.median
+
+
+@pytest.mark.parametrize("key", SMALL)
+def test_the_forwards_rounding_is_within_the_factor_that_the_floor_counts(key: str) -> None:
+    """The attention of every family, in float32 and from the same inputs in float64."""
+    torch.manual_seed(0)
+    model = families.build(SMALL[key]).eval()
+    blocks = [block for block in families.attention_blocks(model) if block.kind != "class"]
+    calls, seen = {}, {}
+    for block in blocks:
+        _keep_inputs(model.get_submodule(block.path), calls, block.path)
+        _keep_inputs(model.get_submodule(block.projection), seen, block.path)
+    with torch.no_grad():
+        model(**families.example_inputs(SMALL[key]))
+        single = {path: args[0].double() for path, (args, _) in seen.items()}
+        for block in blocks:
+            if not block.projection.startswith(f"{block.path}."):
+                continue
+            args, kwargs = tree_map(lambda x: x.double() if is_floating(x) else x, calls[block.path])
+            model.get_submodule(block.path).double()(*args, **kwargs)
+            wide = seen[block.path][0][0]
+            error = (single[block.path] - wide).square().mean().sqrt() / wide.square().mean().sqrt()
+            assert error < FORWARD_ROUNDING * torch.finfo(torch.float32).eps / math.sqrt(12), block.path
+
+
+def is_floating(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _keep_inputs(module: torch.nn.Module, kept: dict, name: str) -> None:
+    module.register_forward_pre_hook(lambda _, args, kwargs: kept.__setitem__(name, (args, kwargs)), with_kwargs=True)
 
 
 def test_the_figures(folder: Path, tmp_path: Path) -> None:

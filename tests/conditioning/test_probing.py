@@ -435,3 +435,39 @@ def test_several_passes_add_up() -> None:
         model(**inputs)
         model(**inputs)
     assert len(seen.layers[0].values) == 4
+
+
+@pytest.mark.parametrize("empty", ["", "  ", [], ["*.attn.proj", ""]])
+def test_empty_patterns_are_refused(empty: object) -> None:
+    """An empty pattern would match the whole model, and κ would be that of the input image."""
+    model = families.build(SMALL["vit"])
+    batch = families.example_inputs(SMALL["vit"])
+    with pytest.raises(ValueError, match=r"projections=.* names no module: give patterns of module names, such as"):
+        lf.measure(model, batch, projections=empty)
+    with pytest.raises(ValueError, match="names no module"), lf.track(model, projections=empty):
+        pass
+
+
+def test_modules_that_take_no_block_are_refused_by_name() -> None:
+    vit, gpt = families.build(SMALL["vit"]), families.build(SMALL["gpt2"])
+    images, text = families.example_inputs(SMALL["vit"]), families.example_inputs(SMALL["gpt2"])
+    with pytest.raises(ValueError, match=r"patch_embed.proj is not an output projection: .* with the channels first"):
+        lf.measure(vit, images, projections="patch_embed.proj")
+    with pytest.raises(ValueError, match=r"transformer.wte is not an output projection: .* got torch.int64 of shape"):
+        lf.measure(gpt, text, projections="*wte")
+    with pytest.raises(ValueError, match=r"transformer is not an output projection"):
+        lf.measure(gpt, text, projections="*")
+    chosen = lf.measure(vit, images, projections="*.attn.proj")
+    assert [layer.name for layer in chosen.layers] == ["blocks.0.attn.proj", "blocks.1.attn.proj"]
+
+
+def test_a_projection_called_with_keywords_is_seen() -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.out(input=x)
+
+    assert lf.measure(Own(), torch.randn(2, 5, 8), projections="out").layers[0].tokens == 5

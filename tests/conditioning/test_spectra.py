@@ -1,5 +1,6 @@
 """κ against a float64 SVD: accuracy over shapes and dtypes, exact singularity, scale, and the words for bad input."""
 
+import math
 import multiprocessing
 import subprocess
 import sys
@@ -170,6 +171,56 @@ def test_huge_and_tiny_numbers() -> None:
         torch.testing.assert_close(condition_number(matrix * factor), condition_number(matrix), rtol=1e-9, atol=0)
     single = with_kappa((64, 200), 100.0, 0).expand(4, 64, 200)
     torch.testing.assert_close(condition_number(single * 1e30), condition_number(single), rtol=1e-6, atol=0)
+
+
+SCALES = [0, *(sign * exponent for exponent in (3, 37, 100, 154, 155, 160, 200, 290, 300) for sign in (1, -1))]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(SCALES),
+    st.sampled_from([torch.float64, torch.float32]),
+    st.sampled_from([(3, 5), (12, 4), (40, 60), (65, 50)]),
+    st.sampled_from([1.0, 30.0, 1e4, 1e9, math.inf]),
+    st.integers(0, 100),
+)
+def test_every_number_is_scale_invariant(
+    exponent: int, dtype: torch.dtype, shape: tuple[int, int], kappa: float, seed: int
+) -> None:
+    """From 1e-300 to 1e300: only the singular values themselves follow the scale."""
+    exponent = exponent if dtype == torch.float64 else max(-20, min(20, exponent))  # float32 holds 1e-38 to 1e38
+    scale = 2.0 ** round(exponent / math.log10(2))  # a power of two, so that the scaled numbers are exact
+    base = torch.stack([with_kappa(shape, min(kappa, 1e9), seed + i, dtype) for i in range(2)])
+    if kappa == math.inf:
+        base[:, 1] = base[:, 0]
+    expected, got = conditioning(base), conditioning(base * scale)
+    for name in ("kappa", "effective_rank", "stable_rank", "floor"):
+        torch.testing.assert_close(getattr(got, name), getattr(expected, name), rtol=1e-6, atol=0)
+    assert torch.equal(got.rank, expected.rank)
+    assert torch.equal(got.limited_by_dtype, expected.limited_by_dtype)
+    torch.testing.assert_close(got.sigma_max, expected.sigma_max * scale, rtol=1e-9, atol=0)
+    assert torch.equal(got.kappa, condition_number(base * scale))
+
+
+def test_numbers_so_small_that_they_lose_digits_are_flagged() -> None:
+    """Below 1e-38 a float32 has fewer digits: κ of what is stored says little about the matrix."""
+    matrices = torch.stack([with_kappa((40, 60), 1e4, seed) for seed in range(3)])
+    assert not conditioning(matrices).limited_by_dtype.any()
+    assert conditioning(matrices * 1e-42).limited_by_dtype.all()
+    assert conditioning(matrices * 1e-42).floor.max() < 1e4
+
+
+@pytest.mark.parametrize("shape", [(30, 30), (30, 31), (65, 192), (192, 65), (8, 200)])
+def test_one_dependent_column_or_row_is_flagged(shape: tuple[int, int]) -> None:
+    """Stored in float32, it shows a finite κ near the floor, whatever the shape."""
+    torch.manual_seed(0)
+    matrices = torch.randn(50, *shape, dtype=torch.float64)
+    short = matrices if shape[0] <= shape[1] else matrices.mT
+    short[:, 0] = (short[:, 1] + short[:, 2]) / math.sqrt(2)
+    got = conditioning(matrices.float())
+    assert got.limited_by_dtype.double().mean() >= 0.98
+    assert 1 / 3 < got.kappa.median() / got.floor.median() < 3
+    assert not conditioning(torch.randn(50, *shape)).limited_by_dtype.any()
 
 
 def test_low_precision_storage_is_flagged() -> None:

@@ -245,3 +245,21 @@ def test_nystromformer_reads_lengths_not_token_ids() -> None:
         assert not torch.allclose(model(zeros, lengths).logits[0], base[0])
         # a neighbour in the batch changes nothing
         torch.testing.assert_close(model(ids[:1], lengths[:1]).logits, base[:1], rtol=1e-5, atol=1e-6)
+
+
+def test_nystromformer_pools_by_the_padded_length_as_upstream_does() -> None:
+    """Upstream's benchmark code: the mean over all positions of the last norm's output times the mask."""
+    torch.manual_seed(0)
+    ours = families.build(SMALL["nystromformer"]).eval()
+    padded = families.build(SMALL["nystromformer"].with_options(pool_by="padded")).eval()
+    padded.load_state_dict(ours.state_dict())
+    ids, lengths = torch.randint(32, (2, 70)), torch.tensor([70, 33])
+    normed = []
+    padded.norm.register_forward_hook(lambda _, __, output: normed.append(output))
+    with torch.no_grad():
+        got, by_length = padded.encode(ids, lengths), ours.encode(ids, lengths)
+    mask = (torch.arange(70) < lengths[:, None]).float()
+    torch.testing.assert_close(got, (normed[0] * mask[:, :, None]).mean(dim=1))
+    torch.testing.assert_close(got, by_length * lengths[:, None] / 70)
+    with pytest.raises(ValueError, match="pool_by"):
+        families.build(SMALL["nystromformer"].with_options(pool_by="words"))

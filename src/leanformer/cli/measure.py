@@ -67,9 +67,7 @@ def measure(
         with working(f"measuring {model}"):
             by_default = images is None and text is None and tokens is None and not random
             own = held_out_inputs(Path(model), batch) if by_default and is_run(Path(model)) else None
-            by_layer = measure_named(
-                model, checkpoint, projections=projections, inputs=own, dtype=dtype, **choice
-            )
+            by_layer = measure_named(model, checkpoint, projections=projections, inputs=own, dtype=dtype, **choice)
         show(by_layer, measurement.layers, figures.kappa_by_layer, folder / "kappa_by_layer", as_json)
 
 

@@ -95,11 +95,12 @@ def from_images(model: nn.Module, folder: Path, count: int) -> Inputs:
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)[:count]
     if not files:
         raise ValueError(f"images: {folder} holds no image ({', '.join(ENDINGS)})")
-    transform = create_transform(**resolve_model_data_config(model), is_training=False)
+    settings = resolve_model_data_config(model)
+    transform = create_transform(**settings, is_training=False)
     images = []
     for file in files:
         try:
-            images.append(transform(Image.open(file).convert("RGB")))
+            images.append(transform(Image.open(file).convert("L" if settings["input_size"][0] == 1 else "RGB")))
         except (UnidentifiedImageError, OSError) as error:
             raise ValueError(f"{file} is not a readable image: {error}") from error
     return Inputs(torch.stack(images), f"{len(images)} images of {folder}")
@@ -144,7 +145,7 @@ def tokenizer_of(model: nn.Module, folder: Path | None) -> Any:
     if folder is not None and any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     vocabulary = int(getattr(getattr(model, "config", None), "vocab_size", 0))
     return Bytes() if folder is None and vocabulary >= 256 else None
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import computed_field
 from torch import nn
+from torch.utils._pytree import tree_map
 
 from leanformer.conditioning import gaussian
 from leanformer.conditioning.inputs import Inputs, choose_inputs
@@ -19,6 +20,8 @@ from leanformer.conditioning.summaries import Kappa, LayerSummary
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.models import families, names
 from leanformer.models.weights import from_pretrained, load_weights
+
+Precision = Literal["float32", "float64"]
 
 
 class MeasuredLayer(LayerSummary):
@@ -78,6 +81,7 @@ def measure_named(
     seed: int = 0,
     projections: str | None = None,
     inputs: Inputs | None = None,
+    dtype: Precision | None = None,
     **choice: Any,
 ) -> Measurement:
     """κ layer by layer with the Gaussian prediction beside it.
@@ -86,16 +90,21 @@ def measure_named(
         name, checkpoint, seed: as for `load`.
         projections: as for `lf.probe`.
         inputs: what to measure on; if None, `choice` goes to `choose_inputs`.
+        dtype: the precision to compute in; by default that of the weights. "float64" shows a κ that rounding hides.
     """
     model = load(name, checkpoint, seed)
     chosen = inputs or choose_inputs(model, name, seed=seed, **choice)
+    batch, weights = chosen.batch, _origin(name, checkpoint, seed)
+    if dtype is not None:
+        model, batch = model.to(getattr(torch, dtype)), _in_precision(batch, dtype)
+        weights = f"{weights}, in {dtype}"
     return Measurement(
         model=name,
-        weights=_origin(name, checkpoint, seed),
+        weights=weights,
         inputs=chosen.source,
         layers=tuple(
             MeasuredLayer(**dict(layer), gaussian=math.exp(gaussian.expected_log_kappa(layer.tokens, layer.columns)))
-            for layer in measure(model, chosen.batch, projections=projections).summaries()
+            for layer in measure(model, batch, projections=projections).summaries()
         ),
         **fields_of(circumstances()),
     )
@@ -112,6 +121,16 @@ def measure_ranks(name: str, checkpoint: Path | None = None, seed: int = 0) -> R
         layers=tuple(layers),
         **fields_of(circumstances()),
     )
+
+
+def _in_precision(batch: Any, dtype: Precision) -> Any:
+    """The batch with its floating-point numbers in another precision; token ids and masks stay."""
+
+    def convert(value: Any) -> Any:
+        floating = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.to(getattr(torch, dtype)) if floating else value
+
+    return tree_map(convert, batch)
 
 
 def _origin(name: str, checkpoint: Path | None, seed: int) -> str:
@@ -137,7 +156,8 @@ def warnings(layers: Sequence[LayerSummary]) -> list[str]:
         )
     if limited := sum(layer.limited_by_dtype for layer in layers):
         found.append(
-            f"{_counted(limited, 'value')} as large as the weights' precision allows: the true κ may be larger"
+            f"{_counted(limited, 'value')} as large as rounding allows: the true κ may be larger; "
+            "measure again with dtype float64"
         )
     if deficient := sum(layer.rank_deficient for layer in layers):
         found.append(f"{_counted(deficient, 'block')} without full rank: κ is infinite there")

@@ -24,6 +24,15 @@ from leanformer.foundation.records.quantiles import quantiles
 from leanformer.models import families
 from leanformer.models.base import Kind
 
+FORWARD_ROUNDING = 20.0
+"""How many times as large as the rounding of the stored numbers the error of a computed block is.
+
+It was found by computing the attention of 13 families in float32 and, from the same inputs, in float64: 2 to 15 times,
+21 times in the Nyströmformer.
+"""
+NARROW_ROUNDING = 3.0
+"""The same for 16-bit types, whose products are summed in float32: 0.7 to 3.1 times."""
+
 Rule = str | Sequence[str] | Callable[[str, nn.Module], bool]
 """Which modules are output projections: name patterns such as "*.attention.out", or a function of name and module."""
 
@@ -126,7 +135,7 @@ class Probe:
         """The block's numbers, sample by sample, rows of padding left out."""
         mask = self._mask
         if mask is None or mask.shape != block.shape[:2]:
-            return conditioning(block, name).flatten()
+            return conditioning(block, name, _rounding(block.dtype)).flatten()
         self.mask_fits = True
         mask = mask.to(block.device)
         lengths = mask.sum(dim=1)
@@ -134,11 +143,16 @@ class Probe:
         for length in [length for length in lengths.unique().tolist() if length > 1]:
             chosen = lengths == length
             places.append(chosen.nonzero().flatten())
-            parts.append(conditioning(block[chosen][mask[chosen]].reshape(-1, length, block.shape[-1]), name))
+            rows = block[chosen][mask[chosen]].reshape(-1, length, block.shape[-1])
+            parts.append(conditioning(rows, name, _rounding(block.dtype)))
         if not parts:
             raise ValueError(f"{name}: the mask leaves no sample with more than one token")
         order = torch.cat(places).argsort().cpu()
         return _concatenated(parts, order)
+
+
+def _rounding(dtype: torch.dtype) -> float:
+    return FORWARD_ROUNDING if torch.finfo(dtype).bits >= 32 else NARROW_ROUNDING
 
 
 @contextmanager
@@ -162,6 +176,7 @@ def probe(
             Their input is the block.
         mask: True or 1 on true tokens, (batch, tokens): rows of padding are left out.
     """
+    check_rule(projections)
     model = unwrap(model)
     seen = Probe(mask)
     fastpath = torch.backends.mha.get_fastpath_enabled()
@@ -260,7 +275,7 @@ def _watch(stack: contextlib.ExitStack, model: nn.Module, projections: Rule | No
     if projections is not None:
         chosen = [(name, module) for name, module in model.named_modules() if _chosen(projections, name, module)]
         for name, module in chosen:
-            _watch_input(stack, module, Target(name, "self"), see)
+            _watch_input(stack, module, Target(name, "self"), see, _check_block)
         return len(chosen)
     names = {module: name for name, module in model.named_modules()}
     known, count = set(), 0
@@ -327,17 +342,57 @@ def _kind(module: nn.Module) -> Kind:
     return "class" if "class" in name else "window" if "window" in name else "channel" if "channel" in name else "self"
 
 
+def check_rule(rule: Rule | None) -> None:
+    """Raise a `ValueError` if a rule for output projections names nothing."""
+    if rule is None or callable(rule):
+        return
+    patterns = [rule] if isinstance(rule, str) else list(rule)
+    if not patterns or not all(isinstance(pattern, str) and pattern.strip() for pattern in patterns):
+        raise ValueError(
+            f'projections={rule!r} names no module: give patterns of module names, such as "*.attention.out"'
+        )
+
+
 def _chosen(rule: Rule, name: str, module: nn.Module) -> bool:
+    """Patterns never choose the whole model, whose name is empty: its input is not a block."""
     if callable(rule):
         return rule(name, module)
-    return any(fnmatch(name, pattern) for pattern in ([rule] if isinstance(rule, str) else rule))
+    return bool(name) and any(fnmatch(name, pattern) for pattern in ([rule] if isinstance(rule, str) else rule))
+
+
+def _check_block(module: nn.Module, name: str, block: Any) -> None:
+    """Raise a `ValueError` that names the module if its input cannot be a block of concatenated heads."""
+    if isinstance(block, Tensor) and isinstance(module, nn.modules.conv._ConvNd) and block.ndim == 4:
+        found = f"images of shape {tuple(block.shape)} with the channels first"
+    elif not isinstance(block, Tensor):
+        found = f"a {type(block).__name__}"
+    elif not block.is_floating_point() or block.ndim not in (2, 3, 4):
+        found = f"{block.dtype} of shape {tuple(block.shape)}"
+    else:
+        return
+    raise ValueError(
+        f"{name or type(module).__name__} is not an output projection: its input must be floating-point heads "
+        f"(batch, tokens, columns), got {found}; choose other projections"
+    )
 
 
 # Hooks
 
 
-def _watch_input(stack: contextlib.ExitStack, module: nn.Module, target: Target, see: See) -> None:
-    stack.callback(module.register_forward_pre_hook(lambda _, inputs: see(target, inputs[0])).remove)
+def _watch_input(
+    stack: contextlib.ExitStack,
+    module: nn.Module,
+    target: Target,
+    see: See,
+    check: Callable[[nn.Module, str, Any], None] | None = None,
+) -> None:
+    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        block = next(iter((*args, *kwargs.values())), None)
+        if check is not None:
+            check(module, target.name, block)
+        see(target, cast(Tensor, block))
+
+    stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
 
 
 def _watch_output(stack: contextlib.ExitStack, module: nn.Module, target: Target, see: See) -> None:

@@ -41,6 +41,6 @@ class LayerSummary(RecordPart):
     rank_deficient: int
     """Matrices without full rank."""
     limited_by_dtype: int
-    """Matrices whose κ is as large as the precision of the stored numbers allows."""
+    """Matrices whose κ is as large as the rounding of the forward pass allows: the true value may be larger."""
     effective_rank: float
     stable_rank: float

@@ -18,7 +18,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from leanformer.conditioning.probing import Call, Rule, measure, unwrap
+from leanformer.conditioning.probing import Call, Rule, check_rule, measure, unwrap
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.files import append_line
 from leanformer.foundation.records.quantiles import quantiles
@@ -42,6 +42,7 @@ class Tracker:
     ) -> None:
         if every < 1:
             raise ValueError(f"every must be at least 1 step, got {every}")
+        check_rule(projections)
         self.model, self.batch, self.every = unwrap(model), batch, every
         self.step = 0
         self.records: list[dict[str, Any]] = []

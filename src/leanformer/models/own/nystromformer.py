@@ -7,7 +7,7 @@ sequence is an input: padding is never guessed from token ids, so a black pixel 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -39,6 +39,8 @@ class NystromformerConfig(ArchitectureConfig):
     two_towers: bool = False
     """Classify a pair of documents from [a, b, a·b, a−b] of their pooled encodings."""
     classifier_dim: int = 128
+    pool_by: Literal["length", "padded"] = "length"
+    """What the mean pool divides by: the true length of each sequence, or, as upstream does, the padded length."""
     dropout: float = 0.1
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-5
@@ -75,8 +77,9 @@ def nystrom_attention(
     key_mask = None if mask is None else mask[:, None, None, :]
     mixed = F.scaled_dot_product_attention(query_means, key, value, attn_mask=key_mask, scale=scale)
     with _no_autocast(query.device.type):
-        kernel = (query_means.float() @ key_means.float().transpose(-2, -1) * scale).softmax(dim=-1)
-        mixed = (pseudo_inverse(kernel, iterations) @ mixed.float()).to(value.dtype)
+        wide = torch.promote_types(query.dtype, torch.float32)
+        kernel = (query_means.to(wide) @ key_means.to(wide).transpose(-2, -1) * scale).softmax(dim=-1)
+        mixed = (pseudo_inverse(kernel, iterations) @ mixed.to(wide)).to(value.dtype)
     return F.scaled_dot_product_attention(query, key_means, mixed, scale=scale)[..., :tokens, :]
 
 
@@ -180,7 +183,7 @@ class NystromformerForSequenceClassification(PreTrainedModel):
     def encode(
         self, input_ids: Int[Tensor, "batch tokens"], lengths: Int[Tensor, " batch"] | None = None
     ) -> Float[Tensor, "batch width"]:
-        """Mean over the true tokens of each sequence."""
+        """Mean over the true tokens of each sequence; with `pool_by` "padded", their sum over the padded length."""
         tokens = input_ids.shape[1]
         check_tokens(self.config, tokens)
         positions = torch.arange(tokens, device=input_ids.device)
@@ -191,7 +194,7 @@ class NystromformerForSequenceClassification(PreTrainedModel):
         x = self.norm(x)
         if mask is None or lengths is None:
             return x.mean(dim=1)
-        return (x * mask[..., None]).sum(dim=1) / lengths[:, None]
+        return (x * mask[..., None]).sum(dim=1) / (lengths[:, None] if self.config.pool_by == "length" else tokens)
 
     def forward(
         self,
@@ -233,6 +236,8 @@ class Nystromformer(OwnFamily):
         config = cast(Any, self.config(architecture))
         if config.conv_kernel is not None and config.conv_kernel % 2 == 0:
             raise ValueError(f"conv_kernel must be odd, so that it has a centre, got {config.conv_kernel}")
+        if config.pool_by not in ("length", "padded"):
+            raise ValueError(f"pool_by must be 'length' or 'padded', got {config.pool_by!r}")
         for field in ("landmarks", "pinv_iterations"):
             if getattr(config, field) < 1:
                 raise ValueError(f"{field} must be at least 1, got {getattr(config, field)}")
