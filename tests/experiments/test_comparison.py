@@ -422,3 +422,27 @@ def test_damaged_times_do_not_count(record: Comparison, out: Path, tmp_path: Pat
     timing = copy / "lean" / "seed-0" / "timing.jsonl"
     timing.write_text(timing.read_text() + "\n".join(lines) + "\n")
     assert summarise(copy).arms["lean"].step_seconds == record.arms["lean"].step_seconds
+
+
+def test_a_run_in_the_place_of_another_is_refused(record: Comparison, out: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(out, tmp_path / "copy"))
+    shutil.copyfile(copy / "lean" / "seed-1" / "result.json", copy / "lean" / "seed-0" / "result.json")
+    with pytest.raises(ValueError, match=r"lean/seed-0 holds the result of lean, seed 1: put it back in its place"):
+        summarise(copy)
+    (copy / "lean" / "seed-0" / "result.json").unlink()
+    os.mkfifo(copy / "lean" / "seed-0" / "result.json")
+    with pytest.raises(ValueError, match=r"result\.json is damaged: it is not a plain file"):
+        summarise(copy)
+
+
+def test_a_trained_model_that_changed_is_refused(record: Comparison, out: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(out / "lean" / "seed-0", tmp_path / "copy"))
+    assert lf.describe(lf.from_pretrained(copy)).depth == 1
+    weights = copy / "model" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-5] ^= 1
+    weights.write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=r"model\.safetensors does not match its checksum"):
+        lf.from_pretrained(copy)
+    lf.save_pretrained(lf.create("vit_tiny_patch16_224", depth=1), copy / "model")
+    assert lf.describe(lf.from_pretrained(copy)).depth == 1, "what is saved anew has no old checksums"

@@ -214,6 +214,8 @@ def trial(draw: random.Random) -> tuple[str, str]:
         file = _target(draw, command, folder)
         textual = file.suffix in (".json", ".jsonl")
         damage = draw.choice([name for name in DAMAGES if textual or name not in JSON_ONLY])
+        if damage.startswith("another") and _is_whole(command, file, damage):
+            damage = "cut"
         what = f"{command}, {file.relative_to(place)} {damage}"
         DAMAGES[damage](draw, file, place)
         try:
@@ -223,8 +225,17 @@ def trial(draw: random.Random) -> tuple[str, str]:
         except Exception as error:
             error.add_note(what)
             raise
-        trained.compare_with_truth(command, found, what)
+        if not (command.startswith("report") and file.name == "result.json" and damage == "deleted"):
+            trained.compare_with_truth(command, found, what)  # without a result, a run is not finished
     return HEALED, what
+
+
+def _is_whole(command: str, file: Path, damage: str) -> bool:
+    """Whether the exchange is no damage: the command is then about another whole run or record."""
+    if command.endswith("record"):
+        return damage == "another seed's"
+    swapped = damage == "another folder" or (damage == "another seed's" and file.name == "run.json")
+    return swapped and command in ("train", "measure", "rank", "generate")
 
 
 def _interrupt(draw: random.Random, folder: Path) -> None:

@@ -86,7 +86,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 FOLDERS = {"report sweep": "sweep", "sweep": "sweep", "report sweep record": "sweep", "generate": "stories"}
 """The folder that a command is about, where it is not the comparison."""
-VOLATILE = {"step_seconds", "command", "commit", "python", "machine", "versions", "words", "all_words", "source"}
+VOLATILE = {"step_seconds", "command", "commit", "python", "machine", "versions", "words", "all_words", "source"} | {
+    "checksum"
+}
 """Times, places and sentences about them: they differ between runs."""
 
 

@@ -202,6 +202,12 @@ def _thinned(curve: Sequence[tuple[int, float]], most: int = 100) -> list[tuple[
 
 def _results(out: Path, arm: str, seeds: Sequence[int]) -> dict[int, Result]:
     found = {seed: read_result(folder_of(out, arm, seed)) for seed in seeds}
+    for seed, result in found.items():
+        if result is not None and (result.name, result.seed) != (arm, seed):
+            raise ValueError(
+                f"{folder_of(out, arm, seed)} holds the result of {result.name}, seed {result.seed}: "
+                "put it back in its place, or delete it and repeat the command"
+            )
     return {seed: result for seed, result in found.items() if result is not None}
 
 

@@ -45,8 +45,11 @@ def generate(
     place = saved_in(Path(folder))
     if not (place / "tokenizer.json").is_file():
         raise ValueError(f"{place} holds no tokenizer.json: only models trained on text can generate")
-    tokenizer = Tokenizer.from_file(str(place / "tokenizer.json"))
     model = from_pretrained(place)
+    try:
+        tokenizer = Tokenizer.from_file(str(place / "tokenizer.json"))
+    except Exception as error:  # the library raises nothing more specific
+        raise ValueError(f"{place / 'tokenizer.json'} is not a tokenizer: {error}") from error
     if not hasattr(model, "generate"):
         raise ValueError(f"{place} is a {type(model).__name__}, which does not predict the next token")
     ids = tokenizer.encode(prompt, add_special_tokens=False).ids

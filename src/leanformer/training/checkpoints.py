@@ -21,7 +21,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from leanformer.foundation.records.files import flush, read_json
+from leanformer.foundation.records.files import flush, read_json, read_text
 
 SUMS, STATE = "SHA256SUMS", "state.json"
 Tensors = Mapping[str, torch.Tensor]
@@ -138,8 +138,8 @@ def _write(folder: Path, tensors: Mapping[str, Tensors], state: Mapping[str, Any
 
 def _read(folder: Path, step: int) -> Checkpoint:
     try:
-        text = (folder / SUMS).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(folder / SUMS)
+    except ValueError as error:  # also where it is not UTF-8
         raise ValueError(f"{SUMS} cannot be read") from error
     sums = {name: digest for digest, _, name in (line.partition("  ") for line in text.splitlines())}
     if STATE not in sums or not text.endswith("\n"):

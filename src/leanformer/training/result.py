@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -105,7 +106,7 @@ class Result(Record):
 
 def read_result(folder: Path) -> Result | None:
     """The result in a run's folder; None if the run is not finished."""
-    if not (folder / RESULT).is_file():
+    if not os.path.lexists(folder / RESULT):  # a pipe or a link to nothing is damage, not an unfinished run
         return None
     try:
         return Result.read(folder / RESULT)

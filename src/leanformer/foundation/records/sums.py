@@ -1,0 +1,47 @@
+"""Checksums of a folder's files, in a SHA256SUMS that `sha256sum -c` reads: damage is found before a file is used."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from leanformer.foundation.records.files import read_text, write_text
+
+SUMS = "SHA256SUMS"
+
+
+def seal(folder: Path) -> None:
+    """Write down the checksums of all files in a folder."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != SUMS)
+    write_text(folder / SUMS, "".join(f"{sha256(path)}  {path.name}\n" for path in files))
+
+
+def unseal(folder: Path) -> None:
+    """Forget the checksums, because the files are about to change."""
+    (folder / SUMS).unlink(missing_ok=True)
+
+
+def check_seal(folder: Path) -> None:
+    """A `ValueError` that names the file if one is not what it was when the folder was sealed."""
+    if not (folder / SUMS).exists():
+        return
+    try:
+        text = read_text(folder / SUMS)
+    except UnicodeDecodeError:
+        text = ""
+    lines = [line.partition("  ") for line in text.splitlines()]
+    if not lines or not text.endswith("\n") or not all(len(digest) == 64 and name for digest, _, name in lines):
+        raise ValueError(f"{folder / SUMS} is damaged; delete it if you trust the files beside it")
+    for digest, _, name in lines:
+        path = folder / Path(name).name
+        if not path.is_file():
+            raise ValueError(f"{path} is missing; restore it from a copy")
+        if sha256(path) != digest:
+            raise ValueError(
+                f"{path} does not match its checksum; restore it from a copy, or delete {SUMS} if the change was meant"
+            )
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
