@@ -230,3 +230,63 @@ def test_files_that_are_no_checkpoints_are_refused_in_one_line(content: bytes, t
     with pytest.raises(ValueError, match=r"weights\.pt (is not a checkpoint|holds no state dict)") as refused:
         lf.load_weights(torch.nn.Linear(1, 1), tmp_path / "weights.pt")
     assert "\n" not in str(refused.value)
+
+
+def test_a_saved_model_states_how_its_images_are_prepared(tmp_path: Path) -> None:
+    model = families.build(SMALL["vit"])
+    lf.save_pretrained(model, tmp_path / "plain")
+    assert stated(tmp_path / "plain")["input_size"] == [3, 32, 32], "the model's own size, not that of its name"
+    given = {
+        "input_size": (3, 32, 32),
+        "mean": (0.1, 0.2, 0.3),
+        "std": [0.4, 0.5, 0.6],
+        "interpolation": "bilinear",
+        "crop_pct": 1.0,
+        "label_names": [f"class {label}" for label in range(10)],
+    }
+    lf.save_pretrained(model, tmp_path / "given", preprocessing=given)
+    through_timm = timm.create_model(f"local-dir:{tmp_path / 'given'}", pretrained=True)
+    ours = lf.from_pretrained(tmp_path / "given")
+    for again in (through_timm, ours):
+        config = timm.data.resolve_model_data_config(again)
+        assert (tuple(config["input_size"]), tuple(config["mean"])) == ((3, 32, 32), (0.1, 0.2, 0.3))
+        assert (config["std"], config["interpolation"], config["crop_pct"]) == ([0.4, 0.5, 0.6], "bilinear", 1.0)
+        assert again.pretrained_cfg["label_names"][9] == "class 9"
+        assert lf.describe(again) == lf.describe(model)
+        assert timm.data.resolve_model_data_config(again, use_test_size=True) == config
+    lf.save_pretrained(ours, tmp_path / "again")
+    assert stated(tmp_path / "again") == stated(tmp_path / "given"), "saving what was read loses nothing"
+
+
+def stated(folder: Path) -> dict:
+    return json.loads((folder / "config.json").read_text())["pretrained_cfg"]
+
+
+def test_upstreams_colours_are_not_stated_for_grey_images(tmp_path: Path) -> None:
+    grey = lf.create("vit_tiny_patch16_224", depth=1, in_chans=1, img_size=32)
+    lf.save_pretrained(grey, tmp_path)
+    assert stated(tmp_path)["input_size"] == [1, 32, 32]
+    assert not {"mean", "std"} & stated(tmp_path).keys()
+    with pytest.raises(ValueError, match=r"preprocessing: mean needs one number per channel \(1\), got"):
+        lf.save_pretrained(grey, tmp_path, preprocessing={"mean": [0.5, 0.5, 0.5]})
+
+
+def test_preprocessing_that_says_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="preprocessing has no colour; it has input_size, mean, std"):
+        lf.save_pretrained(families.build(SMALL["vit"]), tmp_path, preprocessing={"colour": 1})
+    with pytest.raises(ValueError, match="preprocessing is for image models of timm, got it for a LeanGPT2"):
+        lf.save_pretrained(families.build(SMALL["gpt2"]), tmp_path, preprocessing={"mean": [0.5]})
+
+
+@pytest.mark.parametrize("key", ["vit", "deit", "xcit", "tnt", "volo", "davit"])
+def test_timm_gives_a_saved_model_another_head(key: str, tmp_path: Path) -> None:
+    model = families.build(SMALL[key])
+    lf.save_pretrained(model, tmp_path, preprocessing={"label_names": list("abcdefghij")})
+    again = timm.create_model(f"local-dir:{tmp_path}", pretrained=True, num_classes=7)
+    assert again.num_classes == 7
+    assert outputs(again, families.example_inputs(SMALL[key])).shape == (2, 7)
+    assert "label_names" not in again.pretrained_cfg
+    kept = dict(model.named_parameters())
+    same = [name for name, value in again.named_parameters() if value.shape == kept[name].shape]
+    assert len(same) > 10
+    assert all(torch.equal(again.get_parameter(name), kept[name]) for name in same if "head" not in name)

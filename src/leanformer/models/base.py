@@ -103,6 +103,10 @@ class Family(ABC):
     def example_inputs(self, architecture: Architecture, batch: int = 2, tokens: int | None = None) -> Inputs:
         """Random inputs of the right shape; `tokens` is the length of a text."""
 
+    def image_size(self, architecture: Architecture) -> tuple[int, int, int] | None:
+        """Channels, height and width of the images that the family's models take; None where they take others."""
+        return None
+
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """The loss that the family is usually trained with, for labels that are all 0: what a step's memory depends on.
 

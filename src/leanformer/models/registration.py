@@ -79,13 +79,19 @@ def _saved(pretrained: bool = False, description: dict[str, Any] | None = None, 
     """A model from a folder that `save_pretrained` wrote."""
     from leanformer.architecture import Architecture
     from leanformer.models.families import build
-    from leanformer.models.weights import load_weights
+    from leanformer.models.weights import load_weights, set_preprocessing
 
     if description is None:
         raise ValueError(f"{SAVED} reads a folder: timm.create_model('local-dir:FOLDER', pretrained=True)")
-    model = build(Architecture.from_dict(description).with_options(**_without_timm_settings(options)))
+    wanted, stated = _without_timm_settings(options), dict(options.get("pretrained_cfg") or {})
+    classes = wanted.pop("num_classes", None) if pretrained else None
+    model = build(Architecture.from_dict(description).with_options(**wanted))
     if pretrained:
-        load_weights(model, options["pretrained_cfg"]["file"])
+        load_weights(model, stated["file"])
+    if classes not in (None, getattr(model, "num_classes", None)):  # a new head, as timm's own models get it
+        cast(Any, model).reset_classifier(classes)
+        stated.pop("label_names", None)
+    set_preprocessing(model, stated)
     return model
 
 

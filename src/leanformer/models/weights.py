@@ -5,7 +5,7 @@ Language models use their own `save_pretrained`. Image models get a folder of th
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
 from leanformer.foundation.records.files import read_json, write_json
+from leanformer.foundation.records.sums import check_seal, unseal
 from leanformer.models import families
 from leanformer.models.registration import SAVED, register
 
@@ -24,10 +25,27 @@ MOST_TENSORS = 6
 """How many tensors that do not fit an error names."""
 
 
-def save_pretrained(model: nn.Module, folder: str | Path) -> None:
-    """Write config.json and model.safetensors, for `from_pretrained`, `load_weights`, timm and the Auto classes."""
-    folder = Path(folder)
+PREPROCESSING = ("input_size", "mean", "std", "interpolation", "crop_pct", "crop_mode", "label_names")
+"""What timm's `pretrained_cfg` says about the images that a model expects."""
+
+
+def save_pretrained(model: nn.Module, folder: str | Path, preprocessing: Mapping[str, Any] | None = None) -> None:
+    """Write config.json and model.safetensors, for `from_pretrained`, `load_weights`, timm and the Auto classes.
+
+    Args:
+        model: the model to save.
+        folder: where to; it is made if it does not exist.
+        preprocessing: for image models, how images must be prepared, in timm's words and on its scale of 0 to 1:
+            input_size, mean, std, interpolation, crop_pct, crop_mode and label_names. What is left out is taken from
+            the model. timm's `resolve_model_data_config` and `create_transform` then prepare images in this way.
+    """
+    folder, given = Path(folder), dict(preprocessing or {})
+    if unknown := given.keys() - set(PREPROCESSING):
+        raise ValueError(f"preprocessing has no {', '.join(sorted(unknown))}; it has {', '.join(PREPROCESSING)}")
+    unseal(folder)
     if hasattr(model, "save_pretrained"):
+        if given:
+            raise ValueError(f"preprocessing is for image models of timm, got it for a {type(model).__name__}")
         cast(Any, model).save_pretrained(folder)
         return
     architecture = families.describe(model)
@@ -36,15 +54,36 @@ def save_pretrained(model: nn.Module, folder: str | Path) -> None:
         "architecture": SAVED,
         "model_args": {"description": architecture.to_dict()},
         "num_classes": getattr(model, "num_classes", None),
-        "pretrained_cfg": {
-            key: cast(Any, getattr(model, "pretrained_cfg", {})).get(key)
-            for key in ("input_size", "mean", "std", "interpolation", "crop_pct")
-        },
+        "pretrained_cfg": _preprocessing(model, architecture, given),
     }
     write_json(folder / "config.json", config)
     tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     # One entry only: safetensors writes several in any order, and equal models should give equal files.
     save_file(tensors, folder / "model.safetensors", metadata={"architecture": architecture.to_json()})
+
+
+def _preprocessing(model: nn.Module, architecture: Architecture, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, and else what the model says; the size of its images is known in any case."""
+    stated = {key: (getattr(model, "pretrained_cfg", None) or {}).get(key) for key in PREPROCESSING}
+    if (size := families.family(architecture.family).image_size(architecture)) is not None:
+        stated["input_size"] = size
+    stated = {key: list(value) if isinstance(value, tuple) else value for key, value in {**stated, **given}.items()}
+    for key in ("mean", "std"):
+        numbers, size = stated[key], stated["input_size"]
+        if numbers and size and len(numbers) != size[0]:
+            if key in given:
+                raise ValueError(f"preprocessing: {key} needs one number per channel ({size[0]}), got {numbers}")
+            stated[key] = None  # upstream's, of images in colour
+    return {key: value for key, value in stated.items() if value is not None}
+
+
+def set_preprocessing(model: nn.Module, stated: Mapping[str, Any]) -> None:
+    """Let a model say what a saved folder says about its images, where timm looks for it."""
+    found = {key: stated[key] for key in PREPROCESSING if stated.get(key) is not None}
+    if found:
+        usual = getattr(model, "pretrained_cfg", None) or {}
+        for_tests = dict.fromkeys(("test_input_size", "test_crop_pct"))  # another size, which is upstream's
+        cast(Any, model).pretrained_cfg = cast(Any, model).default_cfg = {**usual, **for_tests, **found}
 
 
 def from_pretrained(folder: str | Path, device: torch.device | str = "cpu") -> nn.Module:
@@ -55,9 +94,13 @@ def from_pretrained(folder: str | Path, device: torch.device | str = "cpu") -> n
         from leanformer.models.huggingface.base import model_from_folder
 
         register()
-        return model_from_folder(folder).to(device).eval()
+        try:
+            return model_from_folder(folder).to(device).eval()
+        except (SafetensorError, OSError) as error:
+            raise ValueError(f"the weights in {folder} cannot be read: {' '.join(str(error).split())}") from error
     model = families.build(read_folder(folder), device)
     load_weights(model, folder)
+    set_preprocessing(model, config.get("pretrained_cfg") or {})
     return model.eval()
 
 
@@ -192,7 +235,7 @@ def _read_checkpoint(source: Path) -> _Checkpoint:
 def _load(file: Path) -> dict[str, Tensor]:
     try:
         return load_file(file)
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise ValueError(f"{file} is not a safetensors file: {error}") from error
 
 
@@ -219,6 +262,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
         raise ValueError(f"{folder} is not a saved model: it holds no config.json")
+    check_seal(folder)
     config = read_json(path)
     if not isinstance(config, dict):
         raise ValueError(f"{path} is damaged: it holds no JSON object")

@@ -115,5 +115,9 @@ class Data(ABC):
     def probe_batch(self, count: int) -> Shaped[Tensor, "batch ..."] | dict[str, Shaped[Tensor, "batch ..."]]:
         """A fixed batch of held-out inputs, to measure κ on."""
 
+    def preprocessing(self) -> dict[str, Any] | None:
+        """How inputs are prepared for a trained model, as `save_pretrained` takes it; None where there is no need."""
+        return None
+
     def accompany(self, folder: Path) -> None:
         """Write beside a trained model what is needed to use it, such as a tokenizer."""

@@ -88,15 +88,15 @@ class ImageClasses(Task):
         elif self.auto_augment:
             return DecodedImages(self, found)
         elif self.img_size not in (None, found.train.images.shape[-1]):
-            found = _resized(found, self.img_size)
+            return ImageClassesData(self, _resized(found, self.img_size), interpolation="bilinear")
         return ImageClassesData(self, found)
 
 
 class ImageClassesData(Data):
     """Images in memory."""
 
-    def __init__(self, task: ImageClasses, found: ImageSet) -> None:
-        self.task, self.found = task, found
+    def __init__(self, task: ImageClasses, found: ImageSet, interpolation: str = "bicubic") -> None:
+        self.task, self.found, self.interpolation = task, found, interpolation
         self.source, self.size, self.classes = found.source, len(found.train), found.classes
         self.metric = Metric("accuracy", "%", resolution=100 / len(found.held_out))
         self.mixing = _mixing(task, found.classes)
@@ -112,6 +112,19 @@ class ImageClassesData(Data):
             "in_chans": channels,
             "img_size": height if height == width else [height, width],
         }
+
+    def preprocessing(self) -> dict[str, Any]:
+        """In timm's words: all of the shorter side is shown, and mean and deviation are those of numbers up to 1."""
+        _, channels, height, width = self.images.shape
+        stated = {
+            "input_size": [channels, height, width],
+            "mean": (self.mean.flatten().double() / 255).tolist(),
+            "std": (self.spread.flatten().double() / 255).tolist(),
+            "interpolation": self.interpolation,
+            "crop_pct": 1.0,
+            "crop_mode": "squash" if self.interpolation == "bilinear" else "center",
+        }
+        return stated | ({"label_names": list(self.found.names)} if self.found.names else {})
 
     def normalised(self, images: ByteImages) -> Images:
         return (images.float() - self.mean) / self.spread
@@ -196,6 +209,19 @@ class DecodedImages(ImageClassesData):
             self.augment = create_transform(side, is_training=True, auto_augment=named, interpolation="bicubic")
         else:
             self.augment = self._shifted_and_flipped(side)
+
+    def preprocessing(self) -> dict[str, Any]:
+        from timm.data.constants import DEFAULT_CROP_PCT, IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+
+        stated = {
+            "input_size": [3, self.options["img_size"], self.options["img_size"]],
+            "mean": list(IMAGENET_DEFAULT_MEAN),
+            "std": list(IMAGENET_DEFAULT_STD),
+            "interpolation": "bicubic",
+            "crop_pct": DEFAULT_CROP_PCT,
+            "crop_mode": "center",
+        }
+        return stated | ({"label_names": list(self.found.names)} if self.found.names else {})
 
     def _shifted_and_flipped(self, side: int) -> Any:
         """The augmentation of images in memory, for decoded ones."""

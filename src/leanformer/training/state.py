@@ -16,6 +16,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from leanformer.data.order import Order
 from leanformer.foundation.records.base import Json, RecordPart
 from leanformer.foundation.records.files import plain, write_lines
+from leanformer.foundation.records.sums import seal
 from leanformer.models.families import build
 from leanformer.models.weights import load_encoder, save_pretrained
 from leanformer.tasks.base import Data, Metric
@@ -187,8 +188,9 @@ class State:
         )
         if self.accelerator.is_main_process:
             self._write_evaluations()
-            save_pretrained(self.judged, self.folder / "model")
+            save_pretrained(self.judged, self.folder / "model", data.preprocessing())
             data.accompany(self.folder / "model")
+            seal(self.folder / "model")
             result.write(self.folder / RESULT)
         self.accelerator.wait_for_everyone()
         return result

@@ -148,11 +148,14 @@ class TimmFamily(Family):
     def example_inputs(self, architecture: Architecture, batch: int = 2, tokens: int | None = None) -> Inputs:
         if tokens is not None:
             raise ValueError(f"tokens={tokens}: {architecture.name} takes images, whose size is the option img_size")
+        return {"x": torch.randn(batch, *self.image_size(architecture))}
+
+    def image_size(self, architecture: Architecture) -> tuple[int, int, int]:
         size = architecture.options.get("img_size")
         if size is None:
             size = cast(Any, timm.get_pretrained_cfg_value(architecture.name, "input_size"))[-1]
         height, width = size if isinstance(size, list) else (size, size)
-        return {"x": torch.randn(batch, architecture.options.get("in_chans", 3), height, width)}
+        return architecture.options.get("in_chans", 3), height, width
 
 
 # timm's models, as timm makes them
