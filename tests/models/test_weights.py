@@ -274,8 +274,12 @@ def test_upstreams_colours_are_not_stated_for_grey_images(tmp_path: Path) -> Non
 def test_preprocessing_that_says_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="preprocessing has no colour; it has input_size, mean, std"):
         lf.save_pretrained(families.build(SMALL["vit"]), tmp_path, preprocessing={"colour": 1})
-    with pytest.raises(ValueError, match="preprocessing is for image models of timm, got it for a LeanGPT2"):
-        lf.save_pretrained(families.build(SMALL["gpt2"]), tmp_path, preprocessing={"mean": [0.5]})
+
+
+def test_beside_a_model_of_transformers_preprocessing_has_its_own_file(tmp_path: Path) -> None:
+    lf.save_pretrained(families.build(SMALL["nystromformer"]), tmp_path, preprocessing={"mean": [0.5]})
+    assert json.loads((tmp_path / "preprocessing.json").read_text()) == {"mean": [0.5]}
+    assert lf.describe(lf.from_pretrained(tmp_path)) == SMALL["nystromformer"]
 
 
 @pytest.mark.parametrize("key", ["vit", "deit", "xcit", "tnt", "volo", "davit"])

@@ -37,16 +37,17 @@ def save_pretrained(model: nn.Module, folder: str | Path, preprocessing: Mapping
         folder: where to; it is made if it does not exist.
         preprocessing: for image models, how images must be prepared, in timm's words and on its scale of 0 to 1:
             input_size, mean, std, interpolation, crop_pct, crop_mode and label_names. What is left out is taken from
-            the model. timm's `resolve_model_data_config` and `create_transform` then prepare images in this way.
+            the model. It is written into config.json, where timm's `resolve_model_data_config` finds it. Beside a model
+            of transformers it is written into preprocessing.json.
     """
     folder, given = Path(folder), dict(preprocessing or {})
     if unknown := given.keys() - set(PREPROCESSING):
         raise ValueError(f"preprocessing has no {', '.join(sorted(unknown))}; it has {', '.join(PREPROCESSING)}")
     unseal(folder)
     if hasattr(model, "save_pretrained"):
-        if given:
-            raise ValueError(f"preprocessing is for image models of timm, got it for a {type(model).__name__}")
         cast(Any, model).save_pretrained(folder)
+        if given:  # transformers' config has no place for it
+            write_json(folder / "preprocessing.json", given)
         return
     architecture = families.describe(model)
     folder.mkdir(parents=True, exist_ok=True)
