@@ -244,8 +244,8 @@ def _step_seconds(folders: Sequence[Path]) -> float | None:
 
 def _is_timing(line: Any) -> bool:
     """Whether a line holds seconds and steps."""
-    numbers = [line.get("seconds"), line.get("steps")] if isinstance(line, dict) else []
-    return bool(numbers) and all(type(number) in (int, float) and 0 < number < 1e12 for number in numbers)
+    numbers: list[Any] = [line.get("seconds"), line.get("steps")] if isinstance(line, dict) else [None]
+    return all(type(number) in (int, float) and 0 < number < 1e12 for number in numbers)
 
 
 def _verdict(scores: Scores, margin: float, metric: Metric, diverged: Sequence[str]) -> ComparisonVerdict:
