@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo test test-all lint format bench constraints clean
+.PHONY: help install demo test test-all fuzz lint format bench constraints clean
 help:
 	@echo "make demo    install, then train original, lean and control side by side, and say what holds"
 	@echo "make test    install, then lint, type-check and run the tests;  make test-all  with every sampled test complete"
 	@echo "make lint    formatting, lint and types only;  make format  fixes what it can"
+	@echo "make fuzz    attack designs, folders, commands, data and matrices for about half an hour;  SEED=1 SCALE=0.1 for others"
 	@echo "make bench   speed ratios, measured side by side on this machine"
 
 install: $(INSTALLED)
@@ -37,6 +38,12 @@ test: lint
 # Tests over very many names and designs take a seeded sample by default; here they take all.
 test-all: lint
 	LEANFORMER_TEST=all $(BIN)/pytest -n 2
+
+# Seeded attempts to get a wrong answer, a traceback or a hang; docs/robustness.md has the table.
+SEED ?= 0
+SCALE ?= 1
+fuzz: install
+	cd tests && ../$(BIN)/python -m fuzz --seed $(SEED) --scale $(SCALE)
 
 bench: install
 	$(BIN)/python -m benchmarks

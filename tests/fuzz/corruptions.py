@@ -233,7 +233,7 @@ def trial(draw: random.Random) -> tuple[str, str]:
 def _is_whole(command: str, file: Path, damage: str) -> bool:
     """Whether the exchange is no damage: the command is then about another whole run or record."""
     if command.endswith("record"):
-        return damage == "another seed's"
+        return damage in ("another seed's", "another folder")
     swapped = damage == "another folder" or (damage == "another seed's" and file.name == "run.json")
     return swapped and command in ("train", "measure", "rank", "generate")
 

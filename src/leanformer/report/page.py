@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.sentences import as_sentence
 from leanformer.foundation.records.files import write_text
 from leanformer.report import comparison, tables
 from leanformer.report.figures import comparison as figures
-from leanformer.report.figures.style import STYLE, save
+from leanformer.report.figures.style import save
 
 SHADES = {"holds": "#3a7d44", "loses": "#b3261e", "cannot tell": "#c98a00"}
 FORMATS = (".png", ".svg", ".pdf")
@@ -26,10 +23,10 @@ FORMATS = (".png", ".svg", ".pdf")
 
 def write(record: Comparison, folder: Path) -> list[Path]:
     """Write report.html, report.md and the figures; returns the two pages."""
-    drawn = {name: (caption, draw()) for name, (caption, draw) in figures.available(record).items()}
-    for name, (_, figure) in drawn.items():
-        save(figure, folder / "figures" / name, FORMATS)
-    inline = [(caption, _inline(figure)) for caption, figure in drawn.values()]
+    inline = []
+    for name, (caption, draw) in figures.available(record).items():
+        save(draw(), folder / "figures" / name, FORMATS)
+        inline.append((caption, _inline(folder / "figures" / f"{name}.svg")))
     pages = {folder / "report.html": html(record, inline), folder / "report.md": markdown(record)}
     for page, text in pages.items():
         write_text(page, text)
@@ -77,10 +74,7 @@ def _rendered(template: str, record: Comparison, **more: Any) -> str:
     )
 
 
-def _inline(figure: Figure) -> Markup:
-    """A figure as an SVG element inside the page."""
-    buffer = io.StringIO()
-    with mpl.rc_context(STYLE):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
+def _inline(file: Path) -> Markup:
+    """A drawn figure as an SVG element inside the page."""
+    text = file.read_text(encoding="utf-8")
     return Markup(text[text.index("<svg") :])  # noqa: S704  drawn here; matplotlib escapes the words in it
