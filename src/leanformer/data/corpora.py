@@ -159,7 +159,7 @@ def _overlapping(file: Path) -> Iterator[tuple[str, str]]:
     before = ""
     for chunk in _chunks(file):
         yield before, chunk
-        before = chunk[-len(END) :]
+        before = f"{before}{chunk}"[-len(END) :]
 
 
 def _not_utf8(file: Path) -> tuple[int, int]:

@@ -43,12 +43,18 @@ def encoded(made: Any, documents: Iterable[str], source: str) -> Iterator[np.nda
                 waiting = []
 
 
-def cut(document: str, made: Any, source: str) -> Iterator[str]:
-    """A document in pieces that have the same tokens as the whole."""
+def cut(document: str, source: str, made: Any = None) -> Iterator[str]:
+    """A document in pieces that have the same tokens as the whole.
+
+    Args:
+        document: of any length.
+        source: where it came from, for the message.
+        made: the tokenizer with which cuts are tested; None for one of ours that is being trained, and cannot be used.
+    """
     start = 0
     while len(document) - start > LONGEST:
         end = _last_boundary(document, start, start + LONGEST)
-        if end is None and _is_bytes(made):
+        if end is None and made is not None and _is_bytes(made):
             end = start + LONGEST
         if end is None:
             begins = document[start : start + 20].strip()
@@ -56,7 +62,8 @@ def cut(document: str, made: Any, source: str) -> Iterator[str]:
                 f'{source}: the word "{begins}…" has more than {LONGEST:,} characters, too many to be encoded; split '
                 f"it up, or use the tokenizer bytes"
             )
-        _test_cut(document, end, made, source)
+        if made is not None:
+            _test_cut(document, end, made, source)
         yield document[start:end]
         start = end
     yield document[start:]
@@ -66,7 +73,7 @@ def _pieces(document: str, made: Any, source: str) -> Iterator[_Piece]:
     if len(document) <= LONGEST:
         yield _Piece(document, True)
         return
-    ahead = list(cut(document, made, source))
+    ahead = list(cut(document, source, made))
     yield from (_Piece(text, number == len(ahead)) for number, text in enumerate(ahead, start=1))
 
 

@@ -103,7 +103,7 @@ def _trained(kind: str, size: int, texts: Corpus) -> Tokenizer:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    made.train_from_iterator(_learned_from(texts, made), trainer)
+    made.train_from_iterator(_learned_from(texts), trainer)
     return made
 
 
@@ -115,10 +115,10 @@ def _trained_wordpiece(size: int, texts: Corpus) -> Tokenizer:
     """
     special = SPECIAL["wordpiece"]
     letters = _wordpiece({"[UNK]": 0})
-    letters.train_from_iterator(_learned_from(texts, letters), _wordpiece_trainer(1, special))
+    letters.train_from_iterator(_learned_from(texts), _wordpiece_trainer(1, special))
     within = sorted(word for word in letters.get_vocab() if word.startswith(WITHIN) and len(word) == len(WITHIN) + 1)
     trained = _wordpiece({"[UNK]": 0})
-    trained.train_from_iterator(_learned_from(texts, trained), _wordpiece_trainer(size, [*special, *within]))
+    trained.train_from_iterator(_learned_from(texts), _wordpiece_trainer(size, [*special, *within]))
     numbered = sorted(trained.get_vocab().items(), key=lambda item: item[1])
     words = [word for word, _ in numbered if word not in {*special, *within}]
     letters_first = [word for word in words if len(word) == 1]
@@ -141,10 +141,10 @@ def _wordpiece_trainer(size: int, special: list[str]) -> Any:
     return trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False)
 
 
-def _learned_from(texts: Corpus, made: Tokenizer) -> Iterator[str]:
+def _learned_from(texts: Corpus) -> Iterator[str]:
     """The documents that a tokenizer is trained on, in pieces of bounded length."""
     for document in itertools.islice(texts.train(), LEARNED_FROM):
-        yield from cut(document, made, texts.source)
+        yield from cut(document, texts.source)
 
 
 def _byte_level(made: Tokenizer) -> None:
