@@ -22,7 +22,7 @@ import leanformer as lf
 from leanformer.architecture import Architecture
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.experiments.budgets import Budget, steps_of
-from leanformer.experiments.comparison import compare, read_record, summarise
+from leanformer.experiments.comparison import _seeds, compare, read_record, summarise
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.overrides import adjusted, redesigned
 from leanformer.experiments.plan import make_plan
@@ -446,3 +446,15 @@ def test_a_trained_model_that_changed_is_refused(record: Comparison, out: Path, 
         lf.from_pretrained(copy)
     lf.save_pretrained(lf.create("vit_tiny_patch16_224", depth=1), copy / "model")
     assert lf.describe(lf.from_pretrained(copy)).depth == 1, "what is saved anew has no old checksums"
+
+
+def test_numpys_integers_are_whole_numbers() -> None:
+    assert _seeds(np.int64(3)) == (0, 1, 2)
+    assert _seeds(np.array([2, 0, 2])) == (0, 2)
+    assert all(type(seed) is int for seed in _seeds(np.array([2, 0])))
+    settings = trained.training(steps=np.int64(6), batch=np.int32(4), lr=np.float32(0.5))
+    assert json.dumps(settings.to_dict())
+    assert settings == trained.training(steps=6, batch=4, lr=0.5)
+    for bad in (0, -1, [], [-1], [1.5], "3", None, 2.0, ["a"]):
+        with pytest.raises(ValueError, match="seeds must be"):
+            _seeds(bad)  # type: ignore[arg-type]

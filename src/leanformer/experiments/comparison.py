@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -132,13 +133,14 @@ def _with_choices(recipe: Recipe, arms: Sequence[str] | None, margin: float | No
 
 
 def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    if isinstance(seeds, int):
+    if isinstance(seeds, Integral):
         if seeds < 1:
             raise ValueError(f"seeds must be at least 1, got {seeds}")
-        return tuple(range(seeds))
-    if not seeds or min(seeds) < 0:
-        raise ValueError(f"seeds must be whole numbers from 0 on, got {list(seeds)}")
-    return tuple(sorted(set(seeds)))
+        return tuple(range(int(seeds)))
+    listed = list(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else []
+    if not listed or not all(isinstance(seed, Integral) and seed >= 0 for seed in listed):
+        raise ValueError(f"seeds must be a number of seeds, or whole numbers from 0 on, got {seeds!r}")
+    return tuple(sorted({int(seed) for seed in listed}))
 
 
 # The record

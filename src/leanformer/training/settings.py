@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 Schedule = Literal["cosine", "one-cycle", "triangle", "constant"]
@@ -57,6 +58,10 @@ class Training:
     def __post_init__(self) -> None:
         if isinstance(self.betas, list):  # as JSON gives it back
             object.__setattr__(self, "betas", tuple(self.betas))
+        for item in fields(self):  # NumPy's numbers do not go into JSON
+            value = getattr(self, item.name)
+            if isinstance(value, Real) and not isinstance(value, (int, float)):
+                object.__setattr__(self, item.name, int(value) if isinstance(value, Integral) else float(value))
         for name, rule, holds in self._rules():
             if not holds:
                 raise ValueError(f"{name} must be {rule}, got {getattr(self, name)!r}")
