@@ -159,3 +159,10 @@ def test_json_is_stable() -> None:
         "options": {"num_classes": 10},
         "stages": [{"width": 768, "depth": 12, "heads": 12, "head_dim": 64, "mlp_dim": 3072}],
     }
+
+
+@pytest.mark.parametrize("sizes", [dict(keep=[]), dict(keep=None), dict(keep={}), dict(heads=b"4"), dict(width=10**30)])
+def test_sizes_that_are_none_are_refused(sizes: dict) -> None:
+    stage = Stage(width=8, depth=2, heads=2, head_dim=4, mlp_dim=16)
+    with pytest.raises(ValueError, match="must be"):
+        Architecture(family="vit", name="x", stages=(stage,)).resized(**{"heads": 2, **sizes})

@@ -25,6 +25,9 @@ Numbers = int | Sequence[int]
 REGIMES: Mapping[Keep, Regime] = MappingProxyType({"head_dim": "fixed", "width": "split"})
 KEEPS: Mapping[str, Keep] = MappingProxyType({regime: keep for keep, regime in REGIMES.items()})
 
+LARGEST = 2**31 - 1
+"""The largest size: products of two of them still fit into 64 bits."""
+
 RENAMED_FAMILIES: Mapping[str, str] = MappingProxyType({"stories": "story-gpt", "points": "point-encoder"})
 """What files of leanformer 0.1 call a family, and what it is called now."""
 
@@ -53,6 +56,8 @@ class Stage:
                 object.__setattr__(self, item.name, int(value))  # NumPy's integers do not go into JSON
             if value < 1:
                 raise ValueError(f"{item.name} must be at least 1, got {value}")
+            if value > LARGEST:
+                raise ValueError(f"{item.name} must be at most {LARGEST:,}, got a number of {int(value).bit_length()} bits")
 
     @property
     def inner_width(self) -> int:
@@ -97,7 +102,7 @@ def _counted(count: int, word: str) -> str:
 
 def _checked(keep: str, heads: object, head_dim: object) -> Keep:
     """What is to be kept, if that is possible."""
-    kept = KEEPS.get(keep, keep)
+    kept = KEEPS.get(keep, keep) if isinstance(keep, str) else None
     if kept not in REGIMES:
         raise ValueError(f"keep must be 'head_dim' (regime fixed) or 'width' (regime split), got {keep!r}")
     if kept == "width" and heads is not None and head_dim is not None:
@@ -284,7 +289,7 @@ class Architecture:
 
 def _listed(value: Numbers | None) -> list[int] | None:
     """The numbers of a list, tuple or array; None for a single number, or for anything that is not a list."""
-    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else None
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else None
 
 
 def _whole_number(value: Any) -> int:

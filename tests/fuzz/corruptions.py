@@ -214,7 +214,7 @@ def trial(draw: random.Random) -> tuple[str, str]:
         file = _target(draw, command, folder)
         textual = file.suffix in (".json", ".jsonl")
         damage = draw.choice([name for name in DAMAGES if textual or name not in JSON_ONLY])
-        if damage.startswith("another") and _is_whole(command, file, damage):
+        if damage.startswith("another") and (file.parent == folder or _is_whole(command, file, damage)):
             damage = "cut"
         what = f"{command}, {file.relative_to(place)} {damage}"
         DAMAGES[damage](draw, file, place)

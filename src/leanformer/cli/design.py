@@ -49,9 +49,7 @@ def design(
     depths = numbers("--depth", depth) if depth else []
     head_dims = numbers("--head-dim", head_dim) if head_dim else []
     many = size("--samples", samples) if samples else None
-    folder = out or Path("runs") / f"design-{Path(model).name}"
-    if not emit:
-        writable(folder)
+    folder = _place(out, model, emit)
 
     from leanformer.costs.closed_forms import Setting, formula
     from leanformer.costs.runs import WholeRun
@@ -95,3 +93,9 @@ def design(
     if not as_json:
         for line in record.words:
             output.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def _place(out: Path | None, model: str, emit: str | None) -> Path:
+    """Where the record goes; with `--emit`, nothing is written."""
+    folder = out or Path("runs") / f"design-{Path(model).name}"
+    return folder if emit else writable(folder)

@@ -158,7 +158,11 @@ class Family(ABC):
         """A module of exactly this architecture, or a `ValueError` that names the field in which it would differ."""
         architecture = self.canonical(architecture)
         with torch.device(device) if device is not None else torch.get_default_device():
-            model = self.assemble(architecture)
+            try:
+                model = self.assemble(architecture)
+            except (RuntimeError, AssertionError) as error:  # how PyTorch says that sizes do not fit
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                raise ValueError(f"{architecture} cannot be built: {reason}") from error
         built = replace(architecture, stages=self.stages(model))
         if different := architecture.differences(built, "asked for", "built"):
             raise ValueError(f"{architecture.name} cannot have these sizes: {'; '.join(different)}")
