@@ -27,6 +27,8 @@ KEEPS: Mapping[str, Keep] = MappingProxyType({regime: keep for keep, regime in R
 
 LARGEST = 2**31 - 1
 """The largest size: products of two of them still fit into 64 bits."""
+DEEPEST = 10_000
+"""The most layers of a stage: more would take minutes to build, even without weights."""
 
 RENAMED_FAMILIES: Mapping[str, str] = MappingProxyType({"stories": "story-gpt", "points": "point-encoder"})
 """What files of leanformer 0.1 call a family, and what it is called now."""
@@ -56,8 +58,8 @@ class Stage:
                 object.__setattr__(self, item.name, int(value))  # NumPy's integers do not go into JSON
             if value < 1:
                 raise ValueError(f"{item.name} must be at least 1, got {value}")
-            if value > LARGEST:
-                raise ValueError(f"{item.name} must be at most {LARGEST:,}, got a number of {int(value).bit_length()} bits")
+            if value > (largest := DEEPEST if item.name == "depth" else LARGEST):
+                raise ValueError(f"{item.name} must be at most {largest:,}, got {int(value).bit_length()} bits")
 
     @property
     def inner_width(self) -> int:
