@@ -1,5 +1,6 @@
 """Sweeps end to end: grids, equal parameters, resuming, the record, the page and the command."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -330,3 +331,12 @@ def test_the_command(tmp_path: Path) -> None:
     wrong = call("sweep", "farthest", "--vary", "heads=x", "--out", str(tmp_path / "wrong"))
     assert wrong.returncode == 2
     assert "heads must be whole numbers from 1 on, got x" in wrong.stderr
+
+
+def test_a_model_in_the_place_of_another_is_refused(swept: tuple[Path, Sweep], tmp_path: Path) -> None:
+    out = Path(shutil.copytree(swept[0], tmp_path / "copy"))
+    first, second = (out / swept[1].cells[place].name / "seed-0" / "model" for place in (0, -1))
+    shutil.rmtree(first)
+    shutil.copytree(second, first)
+    with pytest.raises(ValueError, match=r"seed-0/model holds another model than its run trained: stage 1: heads"):
+        read_record(out)

@@ -8,7 +8,7 @@ import pytest
 from fuzz.isolation import isolated
 from fuzz.outcome import Tally, run
 
-SLICE = {"designs": 25, "corruptions": 25, "commands": 30, "datasets": 60, "matrices": 300}
+SLICE = {"designs": 15, "corruptions": 12, "commands": 16, "datasets": 40, "matrices": 200}
 """Attempts of each attacker: a few seconds each."""
 FITTED = ("vit_tiny_patch16_224", "crammed-bert", "qwen3")
 

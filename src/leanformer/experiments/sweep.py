@@ -22,7 +22,7 @@ from leanformer.conditioning.query_key import query_key_ranks
 from leanformer.costs.closed_forms import formula
 from leanformer.experiments import comparison
 from leanformer.experiments.comparison import Listener, NothingFinished, Planned, compare
-from leanformer.experiments.comparison_records import Comparison
+from leanformer.experiments.comparison_records import ArmResult, Comparison
 from leanformer.experiments.grid import Grid
 from leanformer.experiments.plan import folder_of
 from leanformer.experiments.recipe import Recipe
@@ -329,7 +329,7 @@ def _cells(out: Path, plan: SweepPlan, records: Mapping[str, Comparison]) -> lis
         if record is None or cell.arm not in record.arms:
             continue
         if (cell.place, cell.arm) not in ranks:
-            ranks[cell.place, cell.arm] = _effective_rank(out / cell.place, cell.arm, record.seeds)
+            ranks[cell.place, cell.arm] = _effective_rank(out / cell.place, record.arms[cell.arm], record.seeds)
         arm = record.arms[cell.arm]
         found.append(
             SweepCell(
@@ -361,15 +361,15 @@ def _with_difference(cell: SweepCell, found: Sequence[SweepCell], plan: SweepPla
     return cell
 
 
-def _effective_rank(folder: Path, arm: str, seeds: Sequence[int]) -> float | None:
-    trained = [folder_of(folder, arm, seed) / "model" for seed in seeds]
-    ranks = [
-        rank
-        for model in trained
-        if model.is_dir()
-        for layer in query_key_ranks(models.from_pretrained(model))
-        for rank in layer.effective_rank
-    ]
+def _effective_rank(folder: Path, arm: ArmResult, seeds: Sequence[int]) -> float | None:
+    ranks: list[float] = []
+    for place in (folder_of(folder, arm.name, seed) / "model" for seed in seeds):
+        if not place.is_dir():
+            continue
+        model = models.from_pretrained(place)
+        if different := arm.architecture.differences(models.describe(model), "planned", "saved"):
+            raise ValueError(f"{place} holds another model than its run trained: {'; '.join(different)}")
+        ranks += [rank for layer in query_key_ranks(model) for rank in layer.effective_rank]
     return statistics.median(ranks) if ranks else None
 
 

@@ -160,7 +160,11 @@ class Family(ABC):
         with torch.device(device) if device is not None else torch.get_default_device():
             try:
                 model = self.assemble(architecture)
-            except (RuntimeError, AssertionError) as error:  # how PyTorch says that sizes do not fit
+            except (
+                RuntimeError,
+                AssertionError,
+                TypeError,
+            ) as error:  # sizes or options do not fit
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
                 raise ValueError(f"{architecture} cannot be built: {reason}") from error
         built = replace(architecture, stages=self.stages(model))

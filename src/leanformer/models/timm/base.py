@@ -154,8 +154,10 @@ class TimmFamily(Family):
         size = architecture.options.get("img_size")
         if size is None:
             size = cast(Any, timm.get_pretrained_cfg_value(architecture.name, "input_size"))[-1]
-        height, width = size if isinstance(size, list) else (size, size)
-        return architecture.options.get("in_chans", 3), height, width
+        sides = size if isinstance(size, list) else [size, size]
+        if len(sides) != 2 or not all(type(side) is int and side > 0 for side in sides):
+            raise ValueError(f"img_size must be a whole number of at least 1, or two of them, got {size!r}")
+        return architecture.options.get("in_chans", 3), sides[0], sides[1]
 
 
 # timm's models, as timm makes them
