@@ -21,9 +21,7 @@ from leanformer.cli.shared import (
     app,
     messages,
     names,
-    output,
-    print_json,
-    print_sentences,
+    print_record,
     print_written,
     writable,
 )
@@ -106,11 +104,7 @@ def show_comparison(record: "Comparison", folder: Path, as_json: bool) -> None:
     from leanformer.report import comparison, page
 
     pages = page.write(record, folder)
-    if as_json:
-        print_json({key: value for key, value in record.to_dict().items() if key != "runs"})
-    else:
-        output.print(comparison.table(record))
-        print_sentences(record.sentences())
+    print_record(record, comparison.table, as_json, without=("runs",))
     print_written(f"{pages[0]}, {pages[1].name}, figures/")
     if record.failures:
         raise typer.Exit(1)

@@ -13,9 +13,7 @@ from leanformer.cli.shared import (
     app,
     messages,
     names,
-    output,
-    print_json,
-    print_sentences,
+    print_record,
     print_written,
     writable,
 )
@@ -61,9 +59,5 @@ def glue(
     if not is_first_process():
         return
     page = report.write(record, folder)
-    if as_json:
-        print_json(record.to_dict())
-    else:
-        output.print(report.table(record))
-        print_sentences(record.sentences())
+    print_record(record, report.table, as_json)
     print_written(f"{folder}/glue.json, {page.name}")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from leanformer.cli.compare import show_comparison
-from leanformer.cli.shared import AsJson, app, output, print_json, print_sentences, print_written, writable
+from leanformer.cli.shared import AsJson, app, print_record, print_written, writable
 from leanformer.cli.sweep import show_sweep
 
 
@@ -43,11 +43,7 @@ def report(
     elif (first / RECORD).is_file() or first.name == RECORD:
         record = Glue.read(first / RECORD if first.is_dir() else first)
         page = glue.write(record, folder)
-        if as_json:
-            print_json(record.to_dict())
-        else:
-            output.print(glue.table(record))
-            print_sentences(record.sentences())
+        print_record(record, glue.table, as_json)
         print_written(str(page))
     else:
         compared = comparison.read_record(first)

@@ -134,6 +134,15 @@ def print_sentences(phrases: Sequence[str]) -> None:
         output.print(as_sentence(phrase), highlight=False, soft_wrap=True, markup=False)
 
 
+def print_record(record: Any, table: Callable[[Any], Any], as_json: bool, without: Sequence[str] = ()) -> None:
+    """Print a record as JSON, but for some fields; or as a table and sentences."""
+    if as_json:
+        print_json({key: value for key, value in record.to_dict().items() if key not in without})
+    else:
+        output.print(table(record))
+        print_sentences(record.sentences())
+
+
 def print_written(what: str) -> None:
     """Say on stderr which files were written."""
     messages.print(f"written: {what}", style="dim", highlight=False, markup=False, soft_wrap=True)

@@ -20,9 +20,7 @@ from leanformer.cli.shared import (
     UserData,
     app,
     messages,
-    output,
-    print_json,
-    print_sentences,
+    print_record,
     print_written,
     writable,
 )
@@ -97,11 +95,7 @@ def show_sweep(record: "Sweep", folder: Path, as_json: bool) -> None:
     from leanformer.report import sweep as report
 
     files = report.write(record, folder)
-    if as_json:
-        print_json(record.to_dict())
-    else:
-        output.print(report.table(record))
-        print_sentences(record.sentences())
+    print_record(record, report.table, as_json)
     print_written(f"{folder}/sweep.json, {', '.join(file.name for file in files)}")
     if any(cell.diverged for cell in record.cells):
         raise typer.Exit(1)
