@@ -99,7 +99,7 @@ def test_mistakes(arguments: list[str], message: str) -> None:
 
 def test_precision_and_empty_patterns(folder: Path, tmp_path: Path) -> None:
     table = call("measure", str(folder), "--batch", "1", "--dtype", "float64", "--out", str(tmp_path)).stdout
-    assert "as saved, in float64" in table
+    assert "as saved, in float64" in " ".join(table.split())
     refused = call("measure", str(folder), "--projections", "", "--out", str(tmp_path))
     assert refused.returncode != 0
     assert "projections='' names no module" in refused.stderr
