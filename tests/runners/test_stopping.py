@@ -100,7 +100,7 @@ def test_workers_end_with_their_parent(number: signal.Signals, tmp_path: Path) -
         assert process.returncode == EXIT_CODE
         assert "Traceback" not in said
         assert all(Checkpoints(run / "checkpoints").steps() for run in out.glob("*/seed-0"))
-    wait_for(lambda: not any(map(alive, workers)), seconds=2.5)
+    wait_for(lambda: not any(map(alive, workers)), seconds=2.0)
     process.wait()
 
 
