@@ -1,0 +1,139 @@
+"""Arguments as people give them: a number or a text such as "50%", "24GB" or "2,4,8-10", and errors that name them.
+
+Python functions and commands take the same values under the same names, so a value is read here and nowhere else. An
+error names the argument; the command line puts its option in that place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from numbers import Integral, Real
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+class ArgumentError(ValueError):
+    """An argument that cannot be used.
+
+    >>> raise ArgumentError("{depth} goes with {heads}, got {given!r}", given=7)
+
+    Args:
+        template: the message. A name in braces is an argument, unless `values` has it.
+        values: what is put into the message as it is.
+    """
+
+    def __init__(self, template: str, **values: Any) -> None:
+        self.template, self.values = template, values
+        super().__init__(self.worded(lambda argument: argument))
+
+    def worded(self, name: Callable[[str], str]) -> str:
+        """The message, with every argument called as `name` says."""
+        return self.template.format_map(_Words(self.values, name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ValueError, (str(self),)
+
+
+class _Words(dict[str, Any]):
+    def __init__(self, values: Mapping[str, Any], name: Callable[[str], str]) -> None:
+        super().__init__(values)
+        self.name = name
+
+    def __missing__(self, argument: str) -> str:
+        return self.name(argument)
+
+
+def size(argument: str, given: str | float, whole: float | None = None, unit: str = "") -> int:
+    """A size as a whole number.
+
+    Args:
+        argument: what it is called.
+        given: a number; or a text, with K, M, G or T for thousands, and the unit if there is one; or a share, with %.
+        whole: what a share is a share of; None if a share makes no sense.
+        unit: "B" for bytes.
+    """
+    try:
+        found = int(_amount(given, whole, unit))
+    except (ValueError, OverflowError):  # also NaN and infinity
+        found = 0
+    if found < 1:
+        share, example = ("a share or a size", '"50%", ') if whole is not None else ("a size", "")
+        raise ArgumentError(
+            f'{{{argument}}} takes {share}, such as {example}"{"24GB" if unit else "40M"}", got "{{given}}"',
+            given=given,
+        )
+    return found
+
+
+def _amount(given: str | float, whole: float | None, unit: str) -> float:
+    if isinstance(given, Real) and not isinstance(given, bool):
+        return float(given)
+    typed = given.strip().upper() if isinstance(given, str) else ""
+    if typed.endswith("%") and whole is not None:
+        return float(typed[:-1]) / 100 * whole
+    typed = typed.removesuffix(unit)
+    return float(typed[:-1]) * UNITS[typed[-1]] if typed[-1:] in UNITS else float(typed)
+
+
+def numbers(argument: str, given: str | int | Iterable[int]) -> list[int]:
+    """Whole numbers from 1 on: one of them, several, or a text such as "2,4,8-10"."""
+    try:
+        found = _read_numbers(given) if isinstance(given, str) else _listed(given)
+    except (ValueError, TypeError):
+        found = []
+    if not found or min(found) < 1:
+        raise ArgumentError(
+            f'{{{argument}}} takes whole numbers from 1 on, such as "2,4,8" or "2-18", got "{{given}}"', given=given
+        )
+    return found
+
+
+def _read_numbers(text: str) -> list[int]:
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        found += range(int(first), int(last if dash else first) + 1)
+    return found
+
+
+def _listed(given: Any) -> list[int]:
+    listed = [given] if isinstance(given, Integral) else list(given)
+    if not all(isinstance(number, Integral) and not isinstance(number, bool) for number in listed):
+        raise TypeError
+    return [int(number) for number in listed]
+
+
+def names(given: str | Iterable[str] | None) -> list[str] | None:
+    """A list of names, or the same as a text, "a, b"; None stays None."""
+    if given is None:
+        return None
+    return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+
+
+def texts(given: str | Iterable[str]) -> list[str]:
+    """A list of texts; a single one stands for itself."""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def writable(folder: Path) -> Path:
+    """The folder, if results can be written to it. Nobody should learn after hours of work that they cannot."""
+    made: list[Path] = []
+    try:
+        made = [place for place in (folder, *folder.parents) if not place.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:  # ValueError: the name holds a null character
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(
+            "{folder} cannot be written to: {reason}; name another folder by {out}", folder=folder, reason=reason
+        ) from error
+    finally:
+        for place in made:
+            with suppress(OSError, ValueError):
+                place.rmdir()
+    return folder
