@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import computed_field
 
@@ -22,14 +22,19 @@ class ArmResult(RecordPart):
     """What an arm costs and what it scored."""
 
     name: ArmName
-    architecture: PlainArchitecture
-    params: int
-    forward_macs: float
+    architecture: PlainArchitecture | None
+    """None for a model of the user's own, of which only `sizes` are known."""
+    sizes: dict[str, Any] = {}
+    """What the user's own function or command was given to make the model."""
+    params: int | None
+    forward_macs: float | None
     """Multiply-accumulates of a forward pass, per sample."""
-    memory_bytes: float
+    memory_bytes: float | None
     """Training memory: parameters, optimizer states, and the more of activations and gradients."""
     step_seconds: float | None
-    steps: int
+    run_seconds: float | None = None
+    """A whole run in the user's own training loop, whose steps are not seen: the median over seeds."""
+    steps: int | None
     score: Estimate | None
     """None as long as no run has finished."""
     scores: dict[str, float]
@@ -103,14 +108,15 @@ class Comparison(DatedRecord):
     """A comparison, finished or under way."""
 
     kind: ClassVar[str] = "comparison"
-    version: ClassVar[int] = 2
-    migrations: ClassVar[Mapping[int, Migration]] = {1: _from_version_1}
+    version: ClassVar[int] = 3
+    migrations: ClassVar[Mapping[int, Migration]] = {1: _from_version_1}  # 3 has comparisons of users' own loops
 
     name: str
     source: str
     """Where the data came from."""
     seeds: list[int]
-    budget: Budget
+    budget: Budget | None
+    """None, as `task` and `training` are, where the user's own loop trained."""
     margin: float
     metric: Metric
     baselines: dict[str, float] = {}
@@ -119,8 +125,10 @@ class Comparison(DatedRecord):
     verdict: ComparisonVerdict
     failures: dict[str, str]
     """Runs that diverged, and why."""
-    task: Json
-    training: PlainTraining
+    task: Json | None
+    training: PlainTraining | None
+    notes: list[str] = []
+    """What could not be counted or measured, and why."""
     runs: dict[ArmName, dict[str, RunCurves]]
     """By arm and seed."""
 
@@ -131,7 +139,7 @@ class Comparison(DatedRecord):
         if self.baselines:
             trivial = {name: [value] for name, value in self.baselines.items()}
             found.append(sentences.baselines(self.metric.name, trivial))
-        return found
+        return [*found, *self.notes]
 
     def _savings(self) -> list[str]:
         if not {LEAN, ORIGINAL} <= self.arms.keys():
@@ -142,8 +150,10 @@ class Comparison(DatedRecord):
             "training memory": (lean.memory_bytes, original.memory_bytes),
             "MACs": (lean.forward_macs, original.forward_macs),
             "time per step": (lean.step_seconds, original.step_seconds),
+            "time per run": (lean.run_seconds, original.run_seconds),
         }
-        return [sentences.savings({name: ours / theirs for name, (ours, theirs) in pairs.items() if ours and theirs})]
+        shares = {name: ours / theirs for name, (ours, theirs) in pairs.items() if ours and theirs}
+        return [sentences.savings(shares)] if shares else []
 
     def __repr__(self) -> str:
         return f"Comparison({self.name!r}, arms {', '.join(self.arms)}, {len(self.seeds)} seeds: {self.verdict.words})"

@@ -151,7 +151,7 @@ def _record(found: Mapping[str, Comparison], missing: Mapping[str, str]) -> Glue
             for name, record in found.items()
         },
         average={arm: estimate(list(values.values())) for arm, values in averages.items() if values},
-        params={arm: row.params for arm, row in next(iter(found.values())).arms.items()},
+        params={arm: row.params or 0 for arm, row in next(iter(found.values())).arms.items()},
         missing=dict(missing),
         verdicts=_verdicts(averages),
         **fields_of(circumstances()),

@@ -143,12 +143,26 @@ def _recommended(original: Architecture) -> Architecture:
 
 def redesigned(base: Architecture, text: str) -> Architecture:
     """An architecture with the sizes that a text names: "depth=4,heads=8" or "depth=[4,4,8,2]"."""
-    sizes: dict[str, Any] = {}
+    return resized(base, sizes_of(text, SIZES))
+
+
+def sizes_of(text: str, known: Sequence[str] = ()) -> dict[str, Any]:
+    """The values that a text gives to names, "depth=4,heads=8"; any names, unless they have to be known ones."""
+    found: dict[str, Any] = {}
     for item in re.split(r",(?![^\[]*\])", text):
         key, equals, value = item.strip().partition("=")
-        if not equals or key not in SIZES:
-            raise ValueError(f'sizes are given as in "depth=4,heads=8,mlp_dim=128" ({", ".join(SIZES)}), got "{item}"')
-        sizes[key] = _value(value, text)
+        if not equals or not key.isidentifier() or (known and key not in known):
+            listed = f" ({', '.join(known)})" if known else ""
+            raise ValueError(f'sizes are given as in "depth=4,heads=8,mlp_dim=128"{listed}, got "{item}"')
+        found[key] = _plain(_value(value, text))
+    return found
+
+
+def resized(base: Architecture, given: Mapping[str, Any]) -> Architecture:
+    """An architecture with other sizes, by name; "regime" and "keep" say what stays when heads change."""
+    sizes = dict(given)
+    if unknown := sizes.keys() - set(SIZES):
+        raise ValueError(f"a model has no size {', '.join(sorted(unknown))}; it has {', '.join(SIZES)}")
     regime = sizes.pop("regime", None)
     if regime is not None:
         if regime not in KEEPS:

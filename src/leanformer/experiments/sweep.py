@@ -367,7 +367,8 @@ def _effective_rank(folder: Path, arm: ArmResult, seeds: Sequence[int]) -> float
         if not place.is_dir():
             continue
         model = models.from_pretrained(place)
-        if different := arm.architecture.differences(models.describe(model), "planned", "saved"):
+        planned = arm.architecture
+        if planned and (different := planned.differences(models.describe(model), "planned", "saved")):
             raise ValueError(f"{place} holds another model than its run trained: {'; '.join(different)}")
         ranks += [rank for layer in query_key_ranks(model) for rank in layer.effective_rank]
     return statistics.median(ranks) if ranks else None

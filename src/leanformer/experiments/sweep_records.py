@@ -141,8 +141,10 @@ class Sweep(Swept, DatedRecord):
 
     def title(self, cell: SweepCell) -> str:
         """A cell by what was varied and the size of its heads."""
-        stage = cell.architecture.stages[0]
         varied = in_words({name: cell.values[name] for name in self.varied})
+        if cell.architecture is None:
+            return varied
+        stage = cell.architecture.stages[0]
         return f"{varied} ({stage.heads} × {stage.head_dim})"
 
     def __repr__(self) -> str:

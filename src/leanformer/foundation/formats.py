@@ -35,7 +35,9 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def parameters(params: int) -> str:
+def parameters(params: int | None) -> str:
+    if params is None:
+        return NOTHING
     return millions(params) if params >= 1e7 else f"{params:,}"
 
 
@@ -48,7 +50,9 @@ def gigabytes(number_of_bytes: float) -> str:
     return f"{number_of_bytes / 1e9:.1f}"
 
 
-def size(number_of_bytes: float) -> str:
+def size(number_of_bytes: float | None) -> str:
+    if number_of_bytes is None:
+        return NOTHING
     return f"{gigabytes(number_of_bytes)} GB" if number_of_bytes >= 1e9 else f"{number_of_bytes / 1e6:.1f} MB"
 
 
@@ -59,6 +63,19 @@ def billions(macs: float) -> str:
 
 def milliseconds(seconds: float | None) -> str:
     return f"{1000 * seconds:.1f} ms" if seconds else NOTHING
+
+
+def whole(number: int | None) -> str:
+    return NOTHING if number is None else f"{number:,}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds, minutes or hours."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def counted(number: int, word: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leanformer.architecture import Architecture
+from leanformer.experiments.comparison_records import ArmResult
 from leanformer.experiments.sentences import signed_without_unit
 from leanformer.experiments.verdicts import Estimate
 from leanformer.foundation.formats import NOTHING, decimals, joined
@@ -36,10 +37,20 @@ def sizes(architecture: Architecture, word: str) -> str:
     return joined([getattr(stage, word) for stage in architecture.stages])
 
 
-def heads(architecture: Architecture) -> str:
-    return f"{sizes(architecture, 'heads')} × {sizes(architecture, 'head_dim')}"
+def heads(arm: ArmResult) -> str:
+    """Heads and their size; of a user's own model, what it was given."""
+    if arm.architecture is None:
+        given = [str(arm.sizes[word]) for word in ("heads", "head_dim") if word in arm.sizes]
+        return " × ".join(given) if "heads" in arm.sizes else NOTHING
+    return f"{sizes(arm.architecture, 'heads')} × {sizes(arm.architecture, 'head_dim')}"
 
 
-def layers(architecture: Architecture) -> str:
+def layers(arm: ArmResult) -> str:
     """Layers, stage by stage."""
-    return " ".join(str(stage.depth) for stage in architecture.stages)
+    if arm.architecture is None:
+        return str(arm.sizes.get("depth", NOTHING))
+    return " ".join(str(stage.depth) for stage in arm.architecture.stages)
+
+
+def mlp(arm: ArmResult) -> str:
+    return str(arm.sizes.get("mlp_dim", NOTHING)) if arm.architecture is None else sizes(arm.architecture, "mlp_dim")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from rich.table import Table
 
 from leanformer.experiments.arms import LEAN
@@ -9,30 +12,55 @@ from leanformer.experiments.comparison_records import ArmResult, Comparison
 from leanformer.foundation import formats
 from leanformer.report import cells, tables
 
+Cell = Callable[[ArmResult], str]
+
+SHOWN_SIZES = ("depth", "heads", "head_dim", "mlp_dim")
+"""Sizes of a user's own model that have a column in every table."""
+
 
 def headings(record: Comparison) -> list[str]:
-    score = cells.metric_with_unit(record.metric)
-    return ["arm", "layers", "heads", "MLP", "params", "memory", "step", "steps", score, "κ"]
+    return list(_columns(record))
 
 
 def rows(record: Comparison) -> list[list[str]]:
     """One row of text per arm, in the order of `headings`."""
-    return [_row(arm, record.metric.unit) for arm in record.arms.values()]
+    columns = _columns(record)
+    return [[cell(arm) for cell in columns.values()] for arm in record.arms.values()]
 
 
-def _row(arm: ArmResult, unit: str) -> list[str]:
-    return [
-        arm.name,
-        cells.layers(arm.architecture),
-        cells.heads(arm.architecture),
-        cells.sizes(arm.architecture, "mlp_dim"),
-        formats.parameters(arm.params),
-        formats.size(arm.memory_bytes),
-        formats.milliseconds(arm.step_seconds),
-        f"{arm.steps:,}",
-        cells.score(arm.score, unit),
-        formats.significant(arm.kappa),
-    ]
+def _columns(record: Comparison) -> dict[str, Cell]:
+    """What each column shows of an arm. Columns of which nothing is known are left out."""
+    score = cells.metric_with_unit(record.metric)
+    columns: dict[str, Cell] = {
+        "arm": lambda arm: arm.name,
+        "layers": cells.layers,
+        "heads": cells.heads,
+        "MLP": cells.mlp,
+        **_own_sizes(record),
+        "params": lambda arm: formats.parameters(arm.params),
+        "memory": lambda arm: formats.size(arm.memory_bytes),
+        "step": lambda arm: formats.milliseconds(arm.step_seconds),
+        "steps": lambda arm: formats.whole(arm.steps),
+        "run": lambda arm: formats.duration(arm.run_seconds),
+        score: lambda arm: cells.score(arm.score, record.metric.unit),
+        "κ": lambda arm: formats.significant(arm.kappa),
+    }
+    arms = record.arms.values()
+    return {
+        name: cell
+        for name, cell in columns.items()
+        if name == score or any(cell(arm) != formats.NOTHING for arm in arms)
+    }
+
+
+def _own_sizes(record: Comparison) -> dict[str, Cell]:
+    """A column for every other size that a user's own model was given."""
+    names = dict.fromkeys(name for arm in record.arms.values() for name in arm.sizes if name not in SHOWN_SIZES)
+    return {name: functools.partial(_own_size, name) for name in names}
+
+
+def _own_size(name: str, arm: ArmResult) -> str:
+    return str(arm.sizes.get(name, formats.NOTHING))
 
 
 def table(record: Comparison) -> Table:
@@ -55,6 +83,13 @@ def seed_headings(record: Comparison) -> list[str]:
 
 def note(record: Comparison) -> str:
     """How the table is to be read."""
+    if record.training is None or record.budget is None:
+        return (
+            "Every arm was trained by the same function or command of the user's, which decides what is held equal. "
+            "± is the 95 % interval over seeds. Memory is counted, not measured: parameters, AdamW's states, and the "
+            "larger of gradients and activations. The time is that of a whole run, the median over seeds, on the "
+            "machine named below. κ is the median over layers, samples and seeds after training."
+        )
     at_once = record.training.batch // record.training.accumulate
     return (
         f"Equal {record.budget.kind} for every arm. The score is that of the last step, on held-out samples; "

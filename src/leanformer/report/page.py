@@ -36,7 +36,8 @@ def write(record: Comparison, folder: Path) -> list[Path]:
 def html(record: Comparison, inline: Sequence[tuple[str, Markup]]) -> str:
     """The page, with figures that are SVG elements."""
     plain = record.to_dict()
-    configuration = json.dumps({key: plain[key] for key in ("task", "training", "budget", "arms")}, indent=2)
+    parts = {key: plain[key] for key in ("task", "training", "budget", "arms") if plain[key] is not None}
+    configuration = json.dumps(parts, indent=2)
     shade = SHADES.get(record.verdict.outcome or "", "#8a919e")
     return _rendered("page.html.jinja", record, figures=inline, configuration=configuration, shade=shade)
 

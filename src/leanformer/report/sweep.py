@@ -34,9 +34,9 @@ def _row(cell: SweepCell, record: Sweep) -> list[str]:
     unit = record.metric.unit
     return [
         *(str(cell.values[name]) for name in record.varied),
-        cells.layers(cell.architecture),
-        cells.heads(cell.architecture),
-        cells.sizes(cell.architecture, "mlp_dim"),
+        cells.layers(cell),
+        cells.heads(cell),
+        cells.mlp(cell),
         formats.parameters(cell.params),
         cells.score(cell.score, unit),
         *([cells.difference(cell.difference, unit)] if _is_paired(record) else []),

@@ -28,16 +28,21 @@ MORE = (THEORY, "#b5838d", "#6b705c", "#e9a23b")
 def available(record: Comparison) -> dict[str, tuple[str, Callable[[], Figure]]]:
     """Every figure that the record has the data for, by file name: its caption, and what draws it."""
     metric, runs = record.metric.name, runs_of(record)
-    found: dict[str, tuple[str, Callable[[], Figure]]] = {
-        "learning_curves": (f"Held-out {metric} along training", lambda: learning_curves(record)),
-        "score_by_params": (f"{metric.capitalize()} against parameters", lambda: score_by_params(record)),
-    }
+    found: dict[str, tuple[str, Callable[[], Figure]]] = {}
+    if any(len(_scored(run, metric)) > 1 for evaluations in runs.values() for run in evaluations):
+        found["learning_curves"] = (f"Held-out {metric} along training", lambda: learning_curves(record))
+    if any(arm.score and arm.params for arm in record.arms.values()):
+        found["score_by_params"] = (f"{metric.capitalize()} against parameters", lambda: score_by_params(record))
     if record.verdict.lean:
         caption = "Paired differences and their 95 % intervals"
         found = {"differences": (caption, lambda: differences(record)), **found}
-    if any(point.kappa for evaluations in runs.values() for run in evaluations for point in run):
+    if any(sum(1 for point in run if point.kappa) > 1 for evaluations in runs.values() for run in evaluations):
         found["kappa"] = ("Condition number of the attention over training", lambda: kappa_over_training(runs))
     return found
+
+
+def _scored(run: Sequence[Evaluation], metric: str) -> list[Evaluation]:
+    return [point for point in run if metric in point.scores]
 
 
 def runs_of(record: Comparison) -> Runs:
@@ -55,7 +60,8 @@ def learning_curves(record: Comparison) -> Figure:
 
     def draw(axes: Axes) -> None:
         for arm, evaluations in runs.items():
-            _lines(axes, arm, list(runs), evaluations, lambda point: point.scores.get(metric.name, math.nan), fmean)
+            scored = [_scored(run, metric.name) for run in evaluations]
+            _lines(axes, arm, list(runs), scored, lambda point: point.scores[metric.name], fmean)
         axes.set(xlabel="optimizer steps", ylabel=plain_text(metric_with_unit(metric)))
         axes.set_title(plain_text(f"{record.name}: held-out {metric.name} along training"))
         axes.legend()
@@ -100,14 +106,14 @@ def _lines(
 
 def score_by_params(record: Comparison) -> Figure:
     """Scores against parameters, the form of the paper's Fig. 3: a dot per seed, mean and 95 % interval beside it."""
-    arms = {name: arm for name, arm in record.arms.items() if arm.score}
+    arms = {name: arm for name, arm in record.arms.items() if arm.score and arm.params}
 
     def draw(axes: Axes) -> None:
-        counts = [arm.params for arm in arms.values()]
+        counts = [arm.params or 0 for arm in arms.values()]
         beside = 0.015 * ((max(counts) - min(counts)) or max(counts))  # arms of one size stand side by side
         for place, (name, arm) in enumerate(arms.items()):
             assert arm.score is not None
-            shade, params = colour(name, list(arms)), arm.params + beside * (place - (len(arms) - 1) / 2)
+            shade, params = colour(name, list(arms)), counts[place] + beside * (place - (len(arms) - 1) / 2)
             axes.plot([params] * len(arm.scores), list(arm.scores.values()), ".", color=shade, ms=5, alpha=0.4)
             axes.errorbar(
                 params, arm.score.mean, _half(arm.score), fmt="o", color=shade, ms=6, capsize=4, label=_sizes(arm)
@@ -153,5 +159,8 @@ def _half(estimate: Estimate) -> float:
 
 
 def _sizes(arm: ArmResult) -> str:
+    if arm.architecture is None:
+        sizes = ", ".join(f"{name} {value}" for name, value in arm.sizes.items())
+        return plain_text(f"{arm.name}: {sizes}" if sizes else arm.name)
     heads = " ".join(str(stage.heads) for stage in arm.architecture.stages)
     return plain_text(f"{arm.name}: {counted(arm.architecture.depth, 'layer')}, {heads} heads")

@@ -117,8 +117,9 @@ def _ticks(axes: Axes, first: str, places: Mapping[Any, float], cells: Sequence[
 
 
 def _heads(value: Any, cells: Sequence[SweepCell]) -> str | None:
-    sizes = {cell.architecture.stages[0].head_dim for cell in cells if cell.values["heads"] == value}
-    return f"{value} × {sizes.pop()}" if len(sizes) == 1 else None
+    here = [cell.architecture for cell in cells if cell.values["heads"] == value]
+    sizes = {design.stages[0].head_dim if design else None for design in here}
+    return f"{value} × {size}" if len(sizes) == 1 and (size := sizes.pop()) else None
 
 
 def _draw_baselines(axes: Axes, cells: Sequence[SweepCell]) -> None:
