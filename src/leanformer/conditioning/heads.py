@@ -13,6 +13,7 @@ from leanformer.conditioning.gaussian import expected_log_kappa
 from leanformer.conditioning.inputs import Inputs, choose_inputs
 from leanformer.conditioning.probing import measure
 from leanformer.conditioning.summaries import Kappa, LayerSummary
+from leanformer.foundation.formats import counted, significant
 from leanformer.foundation.records.base import RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.foundation.records.quantiles import quantiles
@@ -47,6 +48,11 @@ class HeadsMeasurement(DatedRecord):
     weights: str
     inputs: str
     rows: tuple[HeadsRow, ...]
+
+    def glance(self) -> str:
+        kappas, heads = [row.kappa for row in self.rows], [row.heads for row in self.rows]
+        shown = f"κ {significant(min(kappas))} to {significant(max(kappas))} with {min(heads)} to {max(heads)} heads"
+        return f"{self.model!r}, {counted(self.depth, 'layer')}, {self.weights}, on {self.inputs}: {shown}"
 
 
 def measure_heads(

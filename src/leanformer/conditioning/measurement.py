@@ -17,6 +17,7 @@ from leanformer.conditioning.inputs import Inputs, choose_inputs
 from leanformer.conditioning.probing import measure
 from leanformer.conditioning.query_key import LayerRanks, query_key_ranks
 from leanformer.conditioning.summaries import Kappa, LayerSummary
+from leanformer.foundation.formats import counted, percent, significant
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.models import families, names
 from leanformer.models.weights import from_pretrained, load_weights
@@ -50,6 +51,11 @@ class Measurement(DatedRecord):
         """What a reader of these numbers should know."""
         return warnings(self.layers)
 
+    def glance(self) -> str:
+        medians = [layer.kappa.median for layer in self.layers]
+        shown = f"κ {significant(min(medians))} to {significant(max(medians))} over {counted(len(medians), 'layer')}"
+        return f"{self.model!r}, {self.weights}, on {self.inputs}: {shown}"
+
 
 class Ranks(DatedRecord):
     """The rank of W_Q W_Kᵀ, head by head, as `leanformer measure` writes it."""
@@ -60,6 +66,11 @@ class Ranks(DatedRecord):
     model: str
     weights: str
     layers: tuple[LayerRanks, ...]
+
+    def glance(self) -> str:
+        used = [rank / layer.head_dim for layer in self.layers for rank in layer.effective_rank]
+        shown = f"{percent(min(used))} to {percent(max(used))} of head_dim over {counted(len(self.layers), 'layer')}"
+        return f"{self.model!r}, {self.weights}: effective ranks of {shown}"
 
 
 def load(name: str, checkpoint: Path | None = None, seed: int = 0) -> nn.Module:

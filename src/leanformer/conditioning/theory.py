@@ -68,6 +68,11 @@ class Theory(DatedRecord):
     ) = None
     """A real model's attention at initialisation."""
 
+    def glance(self) -> str:
+        heads = [row.heads for row in self.rows]
+        sizes = f"{self.tokens} tokens, {min(heads)} to {max(heads)} heads of {self.head_dim}"
+        return f"{sizes}, {self.samples} samples{f', beside {self.real.model!r}' if self.real else ''}"
+
 
 def sampled_theory(
     tokens: int,

@@ -81,6 +81,14 @@ class DesignRecord(DatedRecord):
             )
         return [*lines, *_runs(self), *self.kept_words]
 
+    def glance(self) -> str:
+        was, now = self.original, self.recommended
+        counts = f"{self.considered} within the limits, {len(self.front)} on the front, {self.refused} refused"
+        return (
+            f"original: {was.architecture}, {was.params:,} parameters; "
+            f"recommended: {now.architecture}, {now.params:,} parameters; {counts}"
+        )
+
 
 def _sizes(record: DesignRecord) -> str:
     was, now = record.original, record.recommended

@@ -81,6 +81,9 @@ class Scorecard(DatedRecord):
     summary: str
     rows: tuple[ScorecardRow, ...]
 
+    def glance(self) -> str:
+        return self.summary
+
 
 def summary_of(rows: Sequence[ScorecardRow]) -> str:
     """How many printed counts hold, in a sentence."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import reprlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -25,11 +27,22 @@ from pydantic import (
 
 from leanformer.architecture import Architecture
 from leanformer.foundation.records.files import plain, read_json, write_json
+from leanformer.foundation.records.views import Shown
 
 Json = dict[str, Any]
 """A plain JSON object."""
 Migration = Callable[[Json], Json]
 """Turns the JSON of one version into that of the next."""
+
+LONGEST_REPR = 1000
+"""Characters that a record shows of itself."""
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxdict, _REPR.maxlist, _REPR.maxtuple, _REPR.maxstring, _REPR.maxother = 2, 4, 4, 4, 100, 100
+
+
+def shortened(value: Any) -> str:
+    """A value's `repr`, with no more of a long list or text than a line holds."""
+    return _REPR.repr(value)
 
 
 class RecordPart(BaseModel):
@@ -47,8 +60,19 @@ class RecordPart(BaseModel):
             return given
         return {name: value for name, value in given.items() if name not in cls.model_computed_fields}
 
+    def glance(self) -> str:
+        """What a reader should see first, in a line."""
+        return ", ".join(f"{name}={shortened(getattr(self, name))}" for name in type(self).model_fields)
 
-class Record(RecordPart):
+    def __repr__(self) -> str:
+        text = f"{type(self).__name__}({self.glance()})"
+        return text if len(text) <= LONGEST_REPR else f"{text[: LONGEST_REPR - 1]}…"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+class Record(RecordPart, Shown):
     """A whole file."""
 
     kind: ClassVar[str]
@@ -61,9 +85,9 @@ class Record(RecordPart):
     """By version: how to bring JSON of that version to the next; a version that is not listed needs no change."""
 
     @classmethod
-    def read(cls, path: Path) -> Self:
+    def read(cls, path: str | os.PathLike[str]) -> Self:
         """The record in a file, or a `ValueError` that names the file, the place in it and what is needed."""
-        return cls.parse(read_json(path), str(path))
+        return cls.parse(read_json(Path(path)), str(path))
 
     @classmethod
     def parse(cls, written: Any, source: str) -> Self:
@@ -112,8 +136,11 @@ class Record(RecordPart):
             written["checksum"] = _checksum(written, without="kind")
         return written
 
-    def write(self, path: Path, indent: int = 1) -> None:
-        write_json(path, self.to_dict(), indent)
+    def write(self, path: str | os.PathLike[str], indent: int = 1) -> None:
+        write_json(Path(path), self.to_dict(), indent)
+
+    def as_record(self) -> Record:
+        return self
 
     @classmethod
     def schema_of_file(cls) -> Json:

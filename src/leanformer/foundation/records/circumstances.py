@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leanformer.foundation import machine
-from leanformer.foundation.records.base import Record, RecordPart
+from leanformer.foundation.records.base import Record, RecordPart, shortened
 
 PACKAGES = ("leanformer", "torch", "timm", "transformers", "numpy")
 
@@ -37,6 +37,11 @@ class Circumstances(RecordPart):
 
 class DatedRecord(Record, Circumstances):
     """A record that holds its circumstances beside its own fields."""
+
+    def glance(self) -> str:
+        """Without the circumstances, which are not what a reader looks for first."""
+        own = [name for name in type(self).model_fields if name not in Circumstances.model_fields]
+        return ", ".join(f"{name}={shortened(getattr(self, name))}" for name in own)
 
 
 def circumstances() -> Circumstances:
