@@ -80,6 +80,7 @@ class WorkerProcesses:
         import torch
 
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads), "MKL_NUM_THREADS": str(self.threads)}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # a worker imports what this process does
         if torch.cuda.is_available():
             given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
             devices = given if given != [""] else [str(device) for device in range(torch.cuda.device_count())]
