@@ -112,7 +112,7 @@ def test_arms_of_one_seed_see_the_same_batches_and_seeds_do_not(tmp_path: Path) 
     healthy = trained.digits()
     budget = Budget.parse("steps=4")
     chosen = replace(recipe(), arms=("original", "lean")).fitted(healthy.options)
-    make_plan(chosen, (0, 1), budget, tmp_path / "out", healthy, None)
+    make_plan(chosen, (0, 1), None, budget, tmp_path / "out", healthy, None)
     for arm in ("original", "lean"):
         for seed in range(2):
             folder = tmp_path / "out" / arm / f"seed-{seed}"

@@ -15,7 +15,7 @@ from leanformer.experiments.grid import Grid
 from leanformer.experiments.overrides import axes
 from leanformer.experiments.sweep import Cell, cells, read_record, sweep
 from leanformer.experiments.sweep_records import Difference, Sweep, SweepCell
-from leanformer.experiments.verdicts import Interval
+from leanformer.experiments.judging.estimates import Interval
 from leanformer.foundation.records.files import locked
 from leanformer.report import sweep as report
 from leanformer.report.figures.sweep import lines

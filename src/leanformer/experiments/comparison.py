@@ -11,25 +11,27 @@ import contextlib
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from leanformer import tasks
 from leanformer.costs.closed_forms import Setting, formula
-from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW
+from leanformer.experiments.arms import ORIGINAL
 from leanformer.experiments.budgets import Budget
-from leanformer.experiments.comparison_records import ArmResult, Comparison, ComparisonVerdict, RunCurves
-from leanformer.experiments.plan import PLAN, ComparisonPlan, folder_of, make_plan, read_plan
+from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves
+from leanformer.experiments.judging.estimates import estimate
+from leanformer.experiments.judging.judgement import judge_arms
+from leanformer.experiments.plan import PLAN, ComparisonPlan, folder_of, make_plan, read_plan, to_next_look
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
-from leanformer.experiments.verdicts import Scores, Verdict, compare_pairs, effects, estimate
+from leanformer.experiments.registration import wanted_rule
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import fields_of
 from leanformer.foundation.records.files import locked, read_lines
 from leanformer.runners import choose
 from leanformer.runners.base import Event, read_failure
-from leanformer.tasks.base import Metric
 from leanformer.training.loop import check_tracker
 from leanformer.training.monitoring import TIMING
 from leanformer.training.result import Result, is_finished, read_result
@@ -52,6 +54,8 @@ def compare(
     out: str | Path | None = None,
     arms: Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
+    until: str | None = None,
+    max_seeds: int | None = None,
     budget: str | None = None,
     margin: float | None = None,
     jobs: int | None = None,
@@ -70,6 +74,9 @@ def compare(
         out: the comparison's folder [default: runs/compare-RECIPE].
         arms: of original, lean, shallow, wide and the recipe's others; the recipe's choice by default.
         seeds: how many, or which.
+        until: "decided" to add seeds at planned looks until lean against original is decided, instead of `seeds`. The
+            intervals allow for the looks.
+        max_seeds: the most seeds of such a comparison [default: 30].
         budget: what is held equal: steps, epochs, tokens, flops or time, with or without an amount ("time=10m"); the
             recipe's by default.
         margin: by how much the metric may be worse and the model still hold.
@@ -78,7 +85,8 @@ def compare(
         say, planned, listen: receive messages, the plan before it is run, and what the runs do.
     """
     recipe = _with_choices(as_recipe(recipe), arms, margin)
-    chosen, equal = _seeds(recipe.seeds if seeds is None else seeds), Budget.parse(budget or recipe.budget)
+    chosen, equal = None if seeds is None else _seeds(seeds), Budget.parse(budget or recipe.budget)
+    wanted = wanted_rule(chosen, until, max_seeds)
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     out = Path(out) if out is not None else Path("runs") / f"compare-{recipe.name}"
@@ -89,12 +97,25 @@ def compare(
         if is_first_process():
             say(f"data: {data.source}" + (f", {data.size:,} training samples" if data.size else ""))
         fitted = recipe.fitted(data.options)
-        plan = from_first_process(lambda: make_plan(fitted, chosen, equal, out, data, margin))
-        _run_open(plan, out, jobs, log_with, say, planned, listen)
-        record = summarise(out)
+        plan: ComparisonPlan | None = from_first_process(
+            lambda: make_plan(fitted, chosen, wanted, equal, out, data, margin)
+        )
+        while plan is not None:
+            _run_open(plan, out, jobs, log_with, say, planned, listen)
+            record = summarise(out)
+            plan = None if _is_decided(record) else from_first_process(partial(to_next_look, plan, out))
+            if plan is not None and is_first_process():
+                say(f"{record.verdict.words}; next look: {len(plan.seeds)} seeds")
         if is_first_process():
             record.write(out / RECORD)
         return record
+
+
+def _is_decided(record: Comparison) -> bool:
+    """Whether more seeds have nothing to decide: the main verdict is there, or runs that diverged forbid one."""
+    verdicts = [*record.verdict.lean.values(), *record.verdict.others.values()]
+    main = record.verdict.lean.get(ORIGINAL)
+    return all(found.diverged or found.outcome != "cannot tell" for found in ([main] if main else verdicts))
 
 
 def _run_open(
@@ -178,10 +199,11 @@ def summarise(out: Path) -> Comparison:
         seeds=plan.seeds,
         budget=plan.budget,
         margin=plan.margin,
+        amendments=plan.amendments,
         metric=metric,
         baselines=finished[0].baselines,
         arms={arm: _arm(out, arm, plan, results[arm]) for arm in plan.arms},
-        verdict=_verdict(scores, plan.margin, metric, [arm for arm, _ in failures]),
+        verdict=judge_arms(scores, plan.margin, metric, rule=plan.rule, diverged=[arm for arm, _ in failures]),
         failures={f"{arm}, seed {seed}": text for (arm, seed), text in failures.items()},
         task=plan.task,
         training=plan.training,
@@ -248,20 +270,3 @@ def _is_timing(line: Any) -> bool:
     """Whether a line holds seconds and steps."""
     numbers: list[Any] = [line.get("seconds"), line.get("steps")] if isinstance(line, dict) else [None]
     return all(type(number) in (int, float) and 0 < number < 1e12 for number in numbers)
-
-
-def _verdict(scores: Scores, margin: float, metric: Metric, diverged: Sequence[str]) -> ComparisonVerdict:
-    def judged(arm: str, against: str) -> Verdict | None:
-        ours, theirs = scores.get(arm, {}), scores.get(against, {})
-        if not ours.keys() & theirs.keys():
-            return None
-        lost = {name: diverged.count(name) for name in (arm, against) if name in diverged}
-        return compare_pairs(arm, against, ours, theirs, margin, metric.sign, metric.unit, metric.resolution, lost)
-
-    others = (arm for arm in scores if arm not in (ORIGINAL, LEAN, SHALLOW))
-    return ComparisonVerdict(
-        lean={against: found for against in (ORIGINAL, SHALLOW) if (found := judged(LEAN, against))},
-        others={arm: found for arm in others if (found := judged(arm, ORIGINAL))},
-        effects=effects(scores, metric.sign, metric.resolution),
-        unit=metric.unit,
-    )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import computed_field
-
 from leanformer.experiments import sentences
 from leanformer.experiments.arms import LEAN, ORIGINAL, ArmName
 from leanformer.experiments.budgets import Budget
-from leanformer.experiments.verdicts import Effects, Estimate, Outcome, Verdict, decide
+from leanformer.experiments.judging.estimates import Estimate
+from leanformer.experiments.judging.judgement import ComparisonVerdict
+from leanformer.experiments.judging.stopping_rules import FEWEST_SEEDS
+from leanformer.experiments.judging.verdicts import decide
+from leanformer.experiments.registration import Amendment
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord
 from leanformer.tasks.base import Metric
@@ -50,35 +52,6 @@ class RunCurves(RecordPart):
     losses: list[tuple[int, float]]
 
 
-class ComparisonVerdict(RecordPart):
-    """Lean against the original and against the control, other arms against the original, and where it comes from."""
-
-    lean: dict[str, Verdict]
-    """By the arm that lean is compared with."""
-    others: dict[str, Verdict]
-    """Other arms against the original, by name."""
-    effects: Effects | None
-    unit: str = ""
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def outcome(self) -> Outcome | None:
-        return self.lean[ORIGINAL].outcome if ORIGINAL in self.lean else None
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def words(self) -> str:
-        return self.all_words[0] if self.all_words else sentences.NOTHING_TO_COMPARE
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def all_words(self) -> list[str]:
-        found = [verdict.words for verdict in (*self.lean.values(), *self.others.values())]
-        if self.effects is not None and self.effects.total.t is not None:
-            found.append(sentences.attribution(self.effects, self.unit))
-        return found
-
-
 def _from_version_1(written: Json) -> Json:
     """0.1 stored sentences; now they are composed from the facts, for which a verdict needs its unit."""
     verdict, unit = written["verdict"], written["metric"]["unit"]
@@ -86,9 +59,10 @@ def _from_version_1(written: Json) -> Json:
 
     def upgraded(found: Json) -> Json:
         estimate = Estimate.model_validate(found["difference"])
+        enough = estimate.seeds >= FEWEST_SEEDS
         return {
             **{key: found[key] for key in ("arm", "against", "difference", "margin", "more_seeds")},
-            "outcome_of_finished": decide(estimate, found["margin"])[0],
+            "outcome_of_finished": decide(estimate.t, found["margin"]) if enough else "cannot tell",
             "unit": unit,
             "diverged": {arm: failed.count(arm) for arm in (found["arm"], found["against"]) if arm in failed},
         }
@@ -104,12 +78,28 @@ def _from_version_1(written: Json) -> Json:
     }
 
 
+def _from_version_2(written: Json) -> Json:
+    """Version 2 took "better" and "lower" from the interval of each pair; now they are facts of their own."""
+
+    def upgraded(found: Json) -> Json:
+        interval = found["difference"]["t"]
+        return {
+            **found,
+            "better": interval is not None and interval["low"] > 0,
+            "lower": interval is not None and interval["high"] < 0,
+        }
+
+    verdict = written["verdict"]
+    judged = {group: {name: upgraded(found) for name, found in verdict[group].items()} for group in ("lean", "others")}
+    return {**written, "verdict": {**verdict, **judged}}
+
+
 class Comparison(DatedRecord):
     """A comparison, finished or under way."""
 
     kind: ClassVar[str] = "comparison"
     version: ClassVar[int] = 3
-    migrations: ClassVar[Mapping[int, Migration]] = {1: _from_version_1}  # 3 has comparisons of users' own loops
+    migrations: ClassVar[Mapping[int, Migration]] = {1: _from_version_1, 2: _from_version_2}
 
     name: str
     source: str
@@ -118,6 +108,8 @@ class Comparison(DatedRecord):
     budget: Budget | None
     """None, as `task` and `training` are, where the user's own loop trained."""
     margin: float
+    amendments: list[Amendment] = []
+    """What was changed when there were results already."""
     metric: Metric
     baselines: dict[str, float] = {}
     """What trivial answers score."""
@@ -135,7 +127,8 @@ class Comparison(DatedRecord):
     def sentences(self) -> list[str]:
         """The verdict first, then what follows from it."""
         failures = [sentences.did_not_finish(text) for text in self.failures.values()]
-        found = [*self.verdict.all_words, *self._savings(), *failures] or [self.verdict.words]
+        amended = [change.words for change in self.amendments]
+        found = [*self.verdict.all_words, *amended, *self._savings(), *failures] or [self.verdict.words]
         if self.baselines:
             trivial = {name: [value] for name, value in self.baselines.items()}
             found.append(sentences.baselines(self.metric.name, trivial))

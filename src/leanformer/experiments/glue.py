@@ -18,8 +18,9 @@ from leanformer.experiments import recipes, sentences
 from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, ArmName
 from leanformer.experiments.comparison import Listener, Planned, compare
 from leanformer.experiments.comparison_records import Comparison
+from leanformer.experiments.judging.estimates import Estimate, estimate
+from leanformer.experiments.judging.verdicts import Pair, Verdict, judge_pairs
 from leanformer.experiments.overrides import adjusted
-from leanformer.experiments.verdicts import Estimate, Verdict, compare_pairs, estimate
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.base import Json, Migration, RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
@@ -159,11 +160,12 @@ def _record(found: Mapping[str, Comparison], missing: Mapping[str, str]) -> Glue
 
 
 def _verdicts(averages: Mapping[str, Mapping[int, float]]) -> list[Verdict]:
-    return [
-        compare_pairs(LEAN, against, averages[LEAN], averages[against], MARGIN, unit="%")
+    pairs = [
+        Pair(LEAN, against, averages[LEAN], averages[against])
         for against in (ORIGINAL, SHALLOW)
         if averages.get(LEAN, {}).keys() & averages.get(against, {}).keys()
     ]
+    return judge_pairs(pairs, MARGIN, unit="%")
 
 
 def _averages(scores: Sequence[Mapping[str, float]]) -> dict[int, float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -13,11 +14,13 @@ from leanformer import models, tasks
 from leanformer.architecture import Architecture
 from leanformer.experiments.arms import ArmName
 from leanformer.experiments.budgets import Budget, steps_of
+from leanformer.experiments.judging.stopping_rules import Rule, fixed
 from leanformer.experiments.recipe import Recipe
+from leanformer.experiments.registration import Amendment, amendments, first_plan, later_plan
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record
 from leanformer.foundation.records.circumstances import Circumstances, circumstances
 from leanformer.tasks.base import Data, Task
-from leanformer.training.result import RESULT, with_current_task
+from leanformer.training.result import RESULT, is_finished, with_current_task
 from leanformer.training.run import PlainTraining, Run, differences, write_run
 
 PLAN = "plan.json"
@@ -25,12 +28,17 @@ PLAN = "plan.json"
 Seed = Annotated[int, Field(ge=0)]
 
 
+def _with_a_rule(written: Json) -> Json:
+    """Plans of version 2 do not say whether seeds were added. They are taken as chosen beforehand."""
+    return {**written, "rule": fixed(len(written["seeds"])).model_dump()}
+
+
 class ComparisonPlan(Record):
     """What will be run."""
 
     kind: ClassVar[str] = "plan"
-    version: ClassVar[int] = 2
-    migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
+    version: ClassVar[int] = 3
+    migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task, 2: _with_a_rule}
 
     name: str
     task: Json
@@ -43,6 +51,11 @@ class ComparisonPlan(Record):
     architectures: dict[ArmName, PlainArchitecture]
     arms: list[ArmName]
     seeds: list[Seed]
+    """Of the looks so far, where the comparison runs until its verdict is decided."""
+    rule: Rule
+    """At how many seeds the results are judged, as it was said before the first of them."""
+    amendments: list[Amendment] = []
+    """What was changed when there were results already."""
     budget: Budget
     steps: dict[ArmName, int]
     """Of each arm."""
@@ -92,18 +105,44 @@ def _start(folder: str, arm: str, seed: int) -> str:
 
 
 def make_plan(
-    recipe: Recipe, seeds: tuple[int, ...], budget: Budget, out: Path, data: Data, margin: float | None
+    recipe: Recipe,
+    seeds: Sequence[int] | None,
+    wanted: Rule | None,
+    budget: Budget,
+    out: Path,
+    data: Data,
+    margin: float | None,
 ) -> ComparisonPlan:
-    """The plan, joined with the one that the folder holds already, written down with a folder for every run."""
+    """The plan, joined with the one that the folder holds already, written down with a folder for every run.
+
+    Args:
+        recipe: with the options that the data need.
+        seeds: those that are asked for; None for the recipe's number, or what the folder has.
+        wanted: planned looks, if the comparison is to run until its verdict is decided.
+        budget: what is held equal between arms.
+        out: the comparison's folder.
+        data: of the recipe's task.
+        margin: as it was asked for; None leaves the margin of a folder as it is.
+    """
     for arm, design in recipe.architectures().items():
         _check_fit(arm, design, data)
     there = ComparisonPlan.read(out / PLAN) if (out / PLAN).is_file() else None
     steps: dict[str, int] = {}
+    changed: list[Amendment] = []
+    chosen, rule = first_plan(seeds, wanted, recipe.seeds)
     if there is not None:
         _check_same(there, recipe, budget, out, data)
         steps = dict(there.steps)
         recipe = replace(recipe, margin=there.margin if margin is None else margin)
-        seeds = tuple(sorted({*seeds, *there.seeds}))
+        results = finished_runs(out, there)
+        if results:
+            chosen, rule = later_plan(there.rule, there.seeds, seeds, wanted, str(out))
+        changes = {
+            "margin": (there.margin, recipe.margin),
+            "number of seeds": (len(there.seeds), len(chosen)),
+            "arms": (", ".join(there.arms), ", ".join(dict.fromkeys((*there.arms, *recipe.arms)))),
+        }
+        changed = [*there.amendments, *amendments(changes, results)]
         kept = {arm: there.architectures[arm] for arm in there.arms if arm not in recipe.arms}
         recipe = replace(recipe, arms=(*recipe.arms, *kept), others={**recipe.others, **kept})
     architectures = recipe.architectures()
@@ -119,7 +158,9 @@ def make_plan(
         lean=recipe.lean,
         architectures=architectures,
         arms=list(recipe.arms),
-        seeds=list(seeds),
+        seeds=chosen,
+        rule=rule,
+        amendments=changed,
         budget=budget,
         steps=steps,
         source=data.source,
@@ -127,10 +168,30 @@ def make_plan(
         samples=data.size,
         circumstances=there.circumstances if there is not None else circumstances(),
     )
+    _write(plan, recipe.task, out)
+    return plan
+
+
+def to_next_look(plan: ComparisonPlan, out: Path) -> ComparisonPlan | None:
+    """The plan with the seeds of the next planned look, written down; None if there is none."""
+    following = next((look for look in plan.rule.looks if look > len(plan.seeds)), None)
+    if plan.rule.kind != "looks" or following is None:
+        return None
+    unused = (seed for seed in itertools.count() if seed not in plan.seeds)
+    seeds = sorted([*plan.seeds, *itertools.islice(unused, following - len(plan.seeds))])
+    extended = plan.changed(seeds=seeds)
+    _write(extended, tasks.read(plan.task), out)
+    return extended
+
+
+def _write(plan: ComparisonPlan, task: Task, out: Path) -> None:
     plan.write(out / PLAN, indent=2)
     for arm, seed in plan.runs():
-        write_run(plan.run(arm, seed, recipe.task), folder_of(out, arm, seed))
-    return plan
+        write_run(plan.run(arm, seed, task), folder_of(out, arm, seed))
+
+
+def finished_runs(out: Path, plan: ComparisonPlan) -> int:
+    return sum(is_finished(folder_of(out, arm, seed)) for arm, seed in plan.runs())
 
 
 def _check_fit(arm: str, design: Architecture, data: Data) -> None:

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from leanformer.experiments.judging.stopping_rules import FEWEST_SEEDS, MOST_SEEDS
 from leanformer.foundation.formats import counted, decimals
 
 if TYPE_CHECKING:
-    from leanformer.experiments.verdicts import Effects, Estimate, Verdict
-
-FEWEST_SEEDS = 3
-"""A verdict on fewer seeds would rest on a spread that is hardly known."""
-MOST_SEEDS = 1000
-"""Beyond so many seeds the answer is "more than anyone would run"."""
+    from leanformer.experiments.judging.estimates import Effects, Estimate
+    from leanformer.experiments.judging.failures import BadRuns
+    from leanformer.experiments.judging.verdicts import Verdict
 
 
 def as_sentence(phrase: str) -> str:
@@ -51,8 +49,8 @@ def verdict(found: Verdict) -> str:
 
 
 def _verdict_on_finished_runs(found: Verdict) -> str:
-    difference, limit = found.difference, f"margin {found.margin:g}"
-    if difference.t is None:
+    difference, limit = found.difference, f"margin {found.margin:g}{_conditions(found)}"
+    if difference.seeds == 1:
         shown = f"{signed(difference, found.unit)} in one seed, which has no interval"
     else:
         shown = f"{signed(difference, found.unit)} over {difference.seeds} seeds"
@@ -63,8 +61,26 @@ def _verdict_on_finished_runs(found: Verdict) -> str:
     )
 
 
+def _conditions(found: Verdict) -> str:
+    """What makes the interval valid, where it is not the plain one of a single question that was judged once."""
+    if found.question is None:
+        return ""
+    rule, said = found.question.rule, []
+    if rule.kind == "looks" and found.difference.seeds in rule.looks:
+        said.append(f"look {rule.looks.index(found.difference.seeds) + 1} of {len(rule.looks)}")
+    if rule.kind == "always":
+        said.append("seeds were added without a plan, so the interval is one that is valid at any number of seeds")
+    if found.question.questions > 1:
+        said.append(f"{found.question.questions} questions under one error rate")
+    return "".join(f"; {text}" for text in said)
+
+
 def _seeds_needed(found: Verdict) -> str:
-    more = found.more_seeds
+    more, planned = found.more_seeds, found.question.planned if found.question else None
+    if planned is not None:
+        return f"{found.difference.seeds} of {planned} planned seeds are finished"
+    if found.question is not None and found.question.rule.kind == "looks":
+        return f"undecided at the last of the planned looks ({counted(found.difference.seeds, 'seed')})"
     if not more:
         return f"more than {MOST_SEEDS} seeds needed"
     roughly = "about" if found.difference.seeds >= FEWEST_SEEDS else "at least"
@@ -73,12 +89,35 @@ def _seeds_needed(found: Verdict) -> str:
 
 def _beyond_the_margin(found: Verdict) -> str:
     """What the interval says beside the margin."""
-    interval = found.difference.t
-    if found.outcome_of_finished != "holds" or interval is None:
+    if found.outcome_of_finished != "holds":
         return ""
-    if interval.low > 0:
-        return " and is better"
-    return ", measurably lower but within the margin" if interval.high < 0 else ""
+    if found.better:
+        return " and is better" + (" by less than the margin" if found.equivalent else "")
+    if found.lower:
+        return ", measurably lower but within the margin"
+    return " and is equivalent" if found.equivalent else ""
+
+
+def dominated(found: Verdict) -> str:
+    return (
+        f"seed {found.dominated_by} makes most of the spread of {found.arm} against {found.against}: look at its runs; "
+        f"intervals over seeds assume that no seed stands apart"
+    )
+
+
+def bad_runs(found: Mapping[str, BadRuns]) -> str:
+    """How many runs failed, and what share of failures so few runs cannot exclude."""
+    if all(runs.bad == 0 for runs in found.values()) and len({runs.runs for runs in found.values()}) == 1:
+        runs = next(iter(found.values()))
+        return (
+            f"no run of {counted(runs.runs, 'seed')} per arm ended far below the others; "
+            f"that does not exclude that up to {100 * runs.upper:.0f} % of an arm's runs would"
+        )
+    listed = [
+        f"{runs.bad} of {runs.runs} of {arm} (up to {100 * runs.upper:.0f} % cannot be excluded)"
+        for arm, runs in found.items()
+    ]
+    return f"runs that diverged or ended far below the others: {', '.join(listed)}"
 
 
 def attribution(parts: Effects, unit: str) -> str:

@@ -24,12 +24,12 @@ from leanformer.experiments import comparison
 from leanformer.experiments.comparison import Listener, NothingFinished, Planned, compare
 from leanformer.experiments.comparison_records import ArmResult, Comparison
 from leanformer.experiments.grid import Grid
+from leanformer.experiments.judging.estimates import paired
+from leanformer.experiments.judging.stopping_rules import FEWEST_SEEDS
 from leanformer.experiments.plan import folder_of
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
-from leanformer.experiments.sentences import FEWEST_SEEDS
 from leanformer.experiments.sweep_records import Difference, LeftOut, PlannedCell, Sweep, SweepCell, SweepPlan, in_words
-from leanformer.experiments.verdicts import paired
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import circumstances, fields_of
 from leanformer.foundation.records.files import locked

@@ -11,8 +11,8 @@ from pydantic import AfterValidator
 from leanformer.experiments import sentences
 from leanformer.experiments.arms import ArmName
 from leanformer.experiments.comparison_records import ArmResult
-from leanformer.experiments.sentences import FEWEST_SEEDS
-from leanformer.experiments.verdicts import Estimate
+from leanformer.experiments.judging.estimates import Estimate
+from leanformer.experiments.judging.stopping_rules import FEWEST_SEEDS
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record, RecordPart
 from leanformer.foundation.records.circumstances import Circumstances, DatedRecord
 from leanformer.tasks.base import Metric

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from leanformer.architecture import Architecture
 from leanformer.experiments.comparison_records import ArmResult
+from leanformer.experiments.judging.estimates import Estimate
 from leanformer.experiments.sentences import signed_without_unit
-from leanformer.experiments.verdicts import Estimate
 from leanformer.foundation.formats import NOTHING, decimals, joined
 from leanformer.tasks.base import Metric
 

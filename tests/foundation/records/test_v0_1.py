@@ -51,7 +51,10 @@ def test_a_comparison_is_summarised_and_grows(folder: Path) -> None:
     before = comparison.Comparison.read(out / "comparison.json")
     again = comparison.summarise(out)
     assert {arm: row.scores for arm, row in again.arms.items()} == {arm: row.scores for arm, row in before.arms.items()}
-    assert again.verdict == before.verdict
+    means = [{name: found.difference.mean for name, found in record.verdict.lean.items()} for record in (before, again)]
+    assert means[0] == means[1]
+    assert again.verdict.outcome == before.verdict.outcome
+    assert again.amendments == []
     assert again.runs == before.runs
     stamp = (out / "lean" / "seed-0" / "result.json").stat().st_mtime_ns
     plan = ComparisonPlan.read(out / "plan.json")
@@ -66,6 +69,10 @@ def test_a_comparison_is_summarised_and_grows(folder: Path) -> None:
     more = lf.compare(recipe, out=out, seeds=3, jobs=1)
     assert (out / "lean" / "seed-0" / "result.json").stat().st_mtime_ns == stamp, "nothing is trained twice"
     assert more.seeds == [0, 1, 2]
+    assert [change.words for change in more.amendments] == [
+        "changed after 6 results: the number of seeds, from 2 to 3; a choice made after the results are known proves less"
+    ]
+    assert "seeds were added without a plan" in more.verdict.words
     assert {seed: more.arms["lean"].scores[seed] for seed in ("0", "1")} == before.arms["lean"].scores
 
 

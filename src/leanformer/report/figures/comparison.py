@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, WIDE
 from leanformer.experiments.comparison_records import ArmResult, Comparison
-from leanformer.experiments.verdicts import Estimate
+from leanformer.experiments.judging.estimates import Estimate
 from leanformer.foundation.formats import counted
 from leanformer.report.cells import metric_with_unit
 from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, THEORY, framed, plain_text

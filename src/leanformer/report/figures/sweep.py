@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from leanformer.experiments.judging.estimates import Estimate
 from leanformer.experiments.sweep_records import Sweep, SweepCell, in_words
-from leanformer.experiments.verdicts import Estimate
 from leanformer.foundation.formats import counted_range
 from leanformer.report.cells import metric_with_unit
 from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, STYLE, THEORY, plain_text

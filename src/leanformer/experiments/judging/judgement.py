@@ -1,0 +1,90 @@
+"""All arms of a comparison judged together: which pairs, under one error rate, and how many runs failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import computed_field
+
+from leanformer.experiments import sentences
+from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW
+from leanformer.experiments.judging.estimates import Effects, Scores, effects
+from leanformer.experiments.judging.failures import BadRuns, bad_runs
+from leanformer.experiments.judging.stopping_rules import Rule
+from leanformer.experiments.judging.verdicts import Outcome, Pair, Verdict, judge_pairs
+from leanformer.foundation.records.base import RecordPart
+from leanformer.tasks.base import Metric
+
+
+class ComparisonVerdict(RecordPart):
+    """Lean against the original and against the control, other arms against the original, and where it comes from."""
+
+    lean: dict[str, Verdict]
+    """By the arm that lean is compared with."""
+    others: dict[str, Verdict]
+    """Other arms against the original, by name."""
+    effects: Effects | None
+    unit: str = ""
+    bad_runs: dict[str, BadRuns] = {}
+    """By arm, in records since 0.2."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def outcome(self) -> Outcome | None:
+        return self.lean[ORIGINAL].outcome if ORIGINAL in self.lean else None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def words(self) -> str:
+        return self.all_words[0] if self.all_words else sentences.NOTHING_TO_COMPARE
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def all_words(self) -> list[str]:
+        verdicts = [*self.lean.values(), *self.others.values()]
+        found = [verdict.words for verdict in verdicts]
+        if self.effects is not None and self.effects.total.t is not None:
+            found.append(sentences.attribution(self.effects, self.unit))
+        found += [sentences.dominated(verdict) for verdict in verdicts if verdict.dominated_by is not None]
+        if self.bad_runs:
+            found.append(sentences.bad_runs(self.bad_runs))
+        return found
+
+
+def judge_arms(
+    scores: Scores, margin: float, metric: Metric, *, rule: Rule | None = None, diverged: Sequence[str] = ()
+) -> ComparisonVerdict:
+    """Lean against original and control, every other arm against the original, all under one error rate.
+
+    Args:
+        scores: by arm, the score of every seed that finished.
+        margin: what difference would matter, in the metric's units.
+        metric: what was scored.
+        rule: when results are looked at [default: once, at the seeds that are there].
+        diverged: the arm of each run that diverged.
+    """
+    others = [arm for arm in scores if arm not in (ORIGINAL, LEAN, SHALLOW)]
+    asked = [(LEAN, ORIGINAL), (LEAN, SHALLOW), *((arm, ORIGINAL) for arm in others)]
+    pairs = [
+        Pair(arm, against, scores[arm], scores[against])
+        for arm, against in asked
+        if scores.get(arm, {}).keys() & scores.get(against, {}).keys()
+    ]
+    found = judge_pairs(
+        pairs,
+        margin,
+        rule=rule,
+        sign=metric.sign,
+        unit=metric.unit,
+        resolution=metric.resolution,
+        diverged=list(diverged),
+    )
+    return ComparisonVerdict(
+        lean={verdict.against: verdict for verdict in found if verdict.arm == LEAN},
+        others={verdict.arm: verdict for verdict in found if verdict.arm != LEAN},
+        effects=effects(scores, metric.sign, metric.resolution, rule),
+        unit=metric.unit,
+        bad_runs=bad_runs(
+            {arm: list(runs.values()) for arm, runs in scores.items()}, list(diverged), margin, metric.sign
+        ),
+    )
