@@ -169,6 +169,26 @@ def invalid_utf8(place: Path) -> None:
     pq.write_table(pa.table({"text": raw, "label": [0, 1] * 20}), place / "train.parquet")
 
 
+def labels_as_words(place: Path) -> None:
+    image_table(place, label=["0", "1", "0", "1"]), image_table(place, "test", label=["0", "cat", "0", "1"])
+
+
+def fractions(place: Path) -> None:
+    Image.new("F", (4, 4)).save(place / "train" / "cat" / "2.tif")
+
+
+def nested(place: Path) -> None:
+    (place / "set").mkdir()
+    for name in ("train", "val"):
+        (place / name).rename(place / "set" / name)
+
+
+def images_alone(place: Path) -> None:
+    (place / "train").rename(place.parent / "gone")
+    (place / "val").rename(place.parent / "gone too")
+    (place / "0.png").write_bytes(png())
+
+
 REFUSED: list[tuple[str, str, Make, str]] = [
     # folders of images
     ("folders", "zero bytes", put("train/dog/2.png", b""), r"dog/2\.png is not a readable image"),
@@ -196,7 +216,12 @@ REFUSED: list[tuple[str, str, Make, str]] = [
     ("folders", "empty class", lambda p: (p / "train" / "emu").mkdir(), r"train/emu holds no images \(\.png"),
     ("folders", "class in val alone", put("val/emu/0.png", png()), r"val/emu is a class that .*train lacks"),
     ("folders", "image outside", put("train/0.png", png()), r"train/0\.png is an image outside the folders"),
-    ("folders", "other kind", put("train/cat/2.tif", b""), r"cat/2\.tif is an image of a kind that is not read"),
+    ("folders", "other kind", put("train/cat/2.heic", b""), r"cat/2\.heic is an image of a kind that is not read"),
+    ("folders", "another kind in a class alone", put("train/emu/2.svg", b""), r"emu/2\.svg is an image of a kind that"),
+    ("folders", "fractions", fractions, r"cat/2\.tif is an image of fractions"),
+    ("folders", "held out alone", lambda p: (p / "train").rename(p / "test"), "has the folder val but no folder train"),
+    ("folders", "deeper", nested, r"holds one folder, set, which has the splits: give .*set"),
+    ("folders", "images alone", images_alone, "holds no images that can be trained on; needed are CLASS"),
     ("folders", "sizes", put("train/cat/2.png", png(1, (5, 4))), r"images differ in size \(4 × 4, 5 × 4\)"),
     ("folders", "elongated", put("train/cat/2.png", png(1, (1001, 1))), r"cat/2\.png has 1,001 × 1 pixels"),
     ("folders", "newline in a name", put("train/dog/a\nb.png", b"x"), r"dog/a\\nb\.png is not a readable image"),
@@ -211,7 +236,7 @@ REFUSED: list[tuple[str, str, Make, str]] = [
         "folders",
         "file for a split",
         lambda p: (p / "train").rename(p / "gone") and put("train", "x")(p),
-        "holds no images",
+        "has the folder val but no folder train",
     ),
     # MNIST's files
     (
@@ -305,7 +330,7 @@ REFUSED: list[tuple[str, str, Make, str]] = [
         r"train\.parquet, row 1: a label must be a whole number .*got 0\.5",
     ),
     ("images", "NaN", labels(image_table, float("nan")), r"train\.parquet, row 1: a label must be a whole .*got nan"),
-    ("images", "word", labels(image_table, "cat"), r"train\.parquet, row 0: a label must be a whole number, got '0'"),
+    ("images", "new word", labels_as_words, r"test\.parquet, row 1: the class 'cat' has no training samples"),
     ("images", "-1", labels(image_table, -1), r"train\.parquet, row 1 has label -1; labels begin with 0"),
     ("images", "1e20", labels(image_table, 1e20), r"train\.parquet, row 1: a label must be a whole .*got 1e\+20"),
     ("images", "10**9", labels(image_table, 10**9), r"train\.parquet, row 1: a label must be a whole .*got 1000000000"),

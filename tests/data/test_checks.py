@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from leanformer.data import checks, corpora, image_sets, labelled_texts, tables
-from leanformer.data.image_sets import ImageSet, LabelledImages
+from leanformer.data import checks, corpora, image_files, image_sets, labelled_texts, tables
+from leanformer.data.labelled_images import ImageSet, LabelledImages
 from leanformer.tasks import ImageClasses
 
 
@@ -51,9 +51,9 @@ def test_bombs_are_refused_before_they_are_decoded(folder: Path, monkeypatch: py
         ValueError, match=r"cat/0\.png (has 20,000 × 20,000 pixels|is not a readable image: Image size)"
     ):
         ImageClasses(dataset=str(folder), img_size=4).load()
-    monkeypatch.setattr(image_sets, "MOST_PIXELS", 10)
+    monkeypatch.setattr(image_files, "MOST_PIXELS", 10)
     with pytest.raises(ValueError, match=r"cat/1\.png has 4 × 4 pixels; an image may have 10"):
-        image_sets.decode(folder / "train" / "cat" / "1.png", "cat/1.png")
+        image_files.decode(folder / "train" / "cat" / "1.png", "cat/1.png")
 
 
 def test_limits_of_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,7 +182,7 @@ def test_a_path_is_a_root_or_a_data_set(
         (
             "ImageClasses",
             {"dataset": "cifar100"},
-            "other does not contain the data: needed is the folder cifar100, or t",
+            "other does not contain the data: needed is the folder cifar100, or CLASS",
         ),
         ("NextToken", {"dataset": "pile"}, r"other does not contain the data: needed is the folder pile, or texts \("),
         ("ByteClasses", {}, "other does not contain the data: needed is the folder imdb, or train and test files"),

@@ -22,6 +22,11 @@ def draw(path: Path, value: int, size: tuple[int, int] = (8, 8)) -> None:
     Image.new("RGB", size, (value, value // 2, 0)).save(path)
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEANFORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Two classes, six training and four held-out images each."""
@@ -63,8 +68,9 @@ def test_without_a_held_out_split_a_tenth_is_held_out(tmp_path: Path) -> None:
     for index in range(20):
         draw(tmp_path / "train" / "abc"[index % 3] / f"{index}.png", index)
     data = ImageClasses(dataset=str(tmp_path)).load()
-    assert (data.size, len(data.held_out)) == (18, 2)
-    assert data.source.endswith("a tenth of it held out here")
+    assert (data.size, len(data.held_out)) == (17, 3)
+    assert data.source.endswith("10 % of it held out here")
+    assert sorted(data.found.held_out.labels.tolist()) == [0, 1, 2], "of each class"
     seen = {int(image[0, 0, 0]) for split in (data.images, data.held_out) for image in split}
     assert seen == set(range(20))
 
@@ -208,10 +214,10 @@ def test_evaluation_counts_every_held_out_image_once(parts: int) -> None:
 
 
 def test_an_unreadable_image_is_named(folder: Path) -> None:
+    data = ImageClasses(dataset=str(folder), auto_augment="rand-m9-mstd0.5", img_size=16, workers=2).load()
     (folder / "train" / "dog" / "3.png").write_bytes(b"no image")
     with pytest.raises(ValueError, match=r"dog/3\.png is not a readable image"):
         ImageClasses(dataset=str(folder)).load()
-    data = ImageClasses(dataset=str(folder), auto_augment="rand-m9-mstd0.5", img_size=16, workers=2).load()
     with pytest.raises(ValueError, match=r"dog/3\.png is not a readable image") as raised:
         batch(data, size=12)
     assert len(str(raised.value).splitlines()) == 1
@@ -265,7 +271,7 @@ def test_wrong_folders_are_reported(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(ValueError, match="nowhere is not a folder, and there is no data set of that name"):
         ImageClasses(dataset=str(tmp_path / "nowhere")).load()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="holds no images that can be trained on; needed are train/CLASS"):
+    with pytest.raises(ValueError, match="holds no images that can be trained on; needed are CLASS/"):
         ImageClasses(dataset=str(tmp_path / "empty")).load()
     draw(folder / "val" / "bird" / "0.png", 1)
     with pytest.raises(ValueError, match=r"val/bird is a class that .*train lacks"):

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from leanformer.data.image_sets import ENDINGS
+from leanformer.data.image_files import SHOWN, is_image
 from leanformer.models import families
 
 
@@ -92,9 +92,9 @@ def from_images(model: nn.Module, folder: Path, count: int) -> Inputs:
 
     if not folder.is_dir():
         raise ValueError(f"images: {folder} is not a folder")
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)[:count]
+    files = sorted(path for path in folder.rglob("*") if is_image(path))[:count]
     if not files:
-        raise ValueError(f"images: {folder} holds no image ({', '.join(ENDINGS)})")
+        raise ValueError(f"images: {folder} holds no image ({SHOWN})")
     settings = resolve_model_data_config(model)
     transform = create_transform(**settings, is_training=False)
     images = []

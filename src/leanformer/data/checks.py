@@ -12,12 +12,13 @@ rounded or cut without a word. The rules for classes are:
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import stat
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate
@@ -114,10 +115,10 @@ def folders_in(folder: Path) -> list[Path]:
     return [path for path in entries(folder) if os.path.isdir(path)]
 
 
-def files_below(folder: Path, wanted: Callable[[Path], bool]) -> list[Path]:
+def files_below(folder: Path, wanted: Callable[[Path], bool], regular_only: bool = True) -> list[Path]:
     """Wanted files in a folder and all folders below it, sorted. Links are followed; one that leads in a circle is not.
 
-    A wanted file that is not a regular file is an error, as is a folder that cannot be listed.
+    A folder that cannot be listed is an error. With `regular_only`, so is a wanted file that is not a regular file.
     """
     found: list[Path] = []
     waiting: list[tuple[Path, frozenset[tuple[int, int]]]] = [(folder, frozenset())]
@@ -134,8 +135,17 @@ def files_below(folder: Path, wanted: Callable[[Path], bool]) -> list[Path]:
             if os.path.isdir(path):
                 waiting.append((path, above | {identity}))
             elif wanted(path):
-                found.append(regular(path))
+                found.append(regular(path) if regular_only else path)
     return sorted(found)
+
+
+def identity(files: Iterable[Path]) -> str:
+    """A digest of the files' names, sizes and times."""
+    digest = hashlib.sha256()
+    for file in files:
+        about = file.stat()
+        digest.update(f"{file.resolve()} {about.st_size} {about.st_mtime_ns}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -259,8 +269,15 @@ def as_many(samples: int, labels: int, source: str) -> None:
         raise BadData(f"{source}: there are {samples:,} samples and {labels:,} labels; each sample needs one label")
 
 
-def raise_all(found: Sequence[str]) -> None:
+def raise_all(found: Sequence[str], remedy: str = "") -> None:
     """One error for all offending samples of a set."""
     if found:
         more = f"; and {len(found) - SHOWN} more, {len(found)} in all" if len(found) > SHOWN else ""
-        raise BadData("; ".join(found[:SHOWN]) + more)
+        raise BadData("; ".join(found[:SHOWN]) + more + (f": {remedy}" if remedy else ""))
+
+
+def by_class(counts: Mapping[str, int]) -> str:
+    """How many of each class, the largest numbers first: "cat 2, dog 1"."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    more = f" and {len(ranked) - 2 * SHOWN} more" if len(ranked) > 2 * SHOWN else ""
+    return printable(", ".join(f"{name} {count:,}" for name, count in ranked[: 2 * SHOWN]) + more)

@@ -16,11 +16,14 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from leanformer.data.checks import printable
 from leanformer.data.order import Order, Share
 from leanformer.tasks import TASKS
 
 Batch = tuple[Shaped[Tensor, "batch ..."], ...]
 """A model's inputs and the targets of the loss. The first dimension of every tensor is the sample."""
+SHOWN_CLASSES = 6
+"""Classes whose names are shown."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,39 @@ class Metric:
     def sign(self) -> int:
         """1 if more is better, else −1."""
         return 1 if self.higher_is_better else -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What a task's data consist of, as it is shown before anything is trained."""
+
+    source: str
+    """In words, where the data came from."""
+    samples: str = "samples"
+    """What a sample is, in the plural: images, texts, windows of 64 tokens."""
+    train: int | None = None
+    """Training samples; None if every step draws new ones."""
+    held_out: int | None = None
+    """Samples that give the score; None if it is not known."""
+    classes: tuple[str, ...] = ()
+    """Names of the classes."""
+    tokens: tuple[int, int] | None = None
+    """Of texts: tokens for training and held-out ones."""
+    notes: tuple[str, ...] = ()
+    """How the data were split, what was guessed and what was left out."""
+
+    def lines(self) -> list[str]:
+        """In words, one line and one for each note."""
+        counts = [f"{self.train:,} training" if self.train is not None else "new training samples at every step"]
+        if self.held_out is not None:
+            counts.append(f"{self.held_out:,} held-out")
+        words = f"{' and '.join(counts)} {self.samples}" if self.train is not None else ", ".join(counts)
+        if self.tokens is not None:
+            words += f" ({self.tokens[0]:,} and {self.tokens[1]:,} tokens)"
+        if self.classes:
+            more = ", …" if len(self.classes) > SHOWN_CLASSES else ""
+            words += f", {len(self.classes):,} classes: {', '.join(self.classes[:SHOWN_CLASSES])}{more}"
+        return [f"data: {printable(f'{self.source}: {words}')}", *(f"note: {printable(note)}" for note in self.notes)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +126,10 @@ class Data(ABC):
     """Length of a sequence; images have the size that the options say."""
     baselines: Mapping[str, float] = {}
     """Scores of trivial answers, by what they are."""
+
+    def contents(self) -> Contents:
+        """What the data consist of, for people."""
+        return Contents(source=self.source, train=self.size)
 
     @abstractmethod
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[Batch]:

@@ -21,11 +21,12 @@ from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from leanformer.data import image_sets
-from leanformer.data.image_sets import ImageSet, LabelledImages
+from leanformer.data import image_files, image_sets
+from leanformer.data.checks import BadData
+from leanformer.data.labelled_images import ImageSet, LabelledImages, Reading
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream
-from leanformer.tasks.base import Batch, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
 from leanformer.tasks.settings import check
 
 Images = Float[Tensor, "batch channels height width"]
@@ -34,7 +35,7 @@ ImageBatch = tuple[Images, Shaped[Tensor, " batch *classes"]]
 """Normalised images, and their labels; mixing gives each image a weight for every class."""
 
 GIGABYTE = 1 << 30
-GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "F")
+GREY = ("1", "L", "LA", "I", "I;16", "I;16B")
 """PIL's modes without colour. A set is read as grey if all of its images are."""
 EVALUATED = 500
 """Held-out images that pass through the model at once."""
@@ -48,6 +49,12 @@ class ImageClasses(Task):
     """digits, mnist, fashion-mnist, cifar10, cifar100, imagenet, a folder, or a data set on the hub."""
     root: str | None = None
     """Folder with local data sets; LEANFORMER_DATA by default."""
+    held_out: float = Reading.held_out
+    """Share of each class that is held out, where the data have no held-out images."""
+    skip_bad: bool = False
+    """Train without images that cannot be read, and without classes that have no images."""
+    label_column: str = ""
+    """Column of labels in parquet files and on the hub; by default one of the usual names."""
     img_size: int | None = None
     """Side to which images are resized; by default they keep their size."""
     shift: int = 0
@@ -66,7 +73,7 @@ class ImageClasses(Task):
 
     def __post_init__(self) -> None:
         least = dict.fromkeys(("shift", "mixup", "cutmix", "label_smoothing", "workers"), 0)
-        check(self, least=least | {"img_size": 1})
+        check(self, least=least | {"img_size": 1}, shares=("held_out",))
         if self.label_smoothing >= 1:
             raise ValueError(f"label_smoothing must be less than 1, got {self.label_smoothing}")
         if self.auto_augment and (self.shift or self.flip):
@@ -77,19 +84,25 @@ class ImageClasses(Task):
         return replace(self, **settings_for(path, names, image_sets.holds_images, image_sets.CONTENTS))
 
     def load(self) -> ImageClassesData:
-        found = image_sets.find(self.dataset, self.root)
+        found = self.find()
         if not isinstance(found.train.images, torch.Tensor):
-            first = found.train.images[0]
+            first = _first(found)
             side = self.img_size or max(first.size)
             fits = len(found.train) * side * side * len(first.getbands()) <= GIGABYTE
             if self.auto_augment or not fits:
-                return DecodedImages(self, found)
+                wrong = [image_files.unreadable(split.images) for split in (found.train, found.held_out)]
+                return DecodedImages(self, found.without(wrong, self.skip_bad))
             found = _into_memory(self, found, first)
         elif self.auto_augment:
             return DecodedImages(self, found)
         elif self.img_size not in (None, found.train.images.shape[-1]):
             return ImageClassesData(self, _resized(found, self.img_size), interpolation="bilinear")
         return ImageClassesData(self, found)
+
+    def find(self) -> ImageSet:
+        """The images, which need not be decoded yet."""
+        reading = Reading(self.held_out, self.skip_bad, self.label_column)
+        return image_sets.find(self.dataset, self.root, reading)
 
 
 class ImageClassesData(Data):
@@ -112,6 +125,16 @@ class ImageClassesData(Data):
             "in_chans": channels,
             "img_size": height if height == width else [height, width],
         }
+
+    def contents(self) -> Contents:
+        return Contents(
+            source=self.source,
+            samples="images",
+            train=len(self.found.train),
+            held_out=len(self.found.held_out),
+            classes=tuple(self.found.name_of(label) for label in range(self.classes)),
+            notes=self.found.notes,
+        )
 
     def preprocessing(self) -> dict[str, Any]:
         """In timm's words: all of the shorter side is shown, and mean and deviation are those of numbers up to 1."""
@@ -286,7 +309,7 @@ class Decoded(Dataset[Any]):
         if isinstance(image, torch.Tensor):
             image = _to_pil(image)
         with seeded(*seed):
-            return self.transform(image_sets.in_colour(image)), int(self.split.labels[row])
+            return self.transform(image_files.in_colour(image)), int(self.split.labels[row])
 
 
 @contextmanager
@@ -320,6 +343,17 @@ def _bounds(rows: range) -> tuple[int, int, int]:
 # Resizing
 
 
+def _first(found: ImageSet) -> Any:
+    """The first training image that can be read."""
+    wrong = {}
+    for row in range(len(found.train)):
+        try:
+            return found.train.images[row]
+        except BadData as error:
+            wrong[row] = str(error)
+    return found.without([wrong, {}], skip_bad=False)  # raises one error for all
+
+
 def _into_memory(task: ImageClasses, found: ImageSet, first: Any) -> ImageSet:
     size = (task.img_size, task.img_size) if task.img_size else first.size
     grey = True
@@ -327,7 +361,7 @@ def _into_memory(task: ImageClasses, found: ImageSet, first: Any) -> ImageSet:
     def prepare(image: Any) -> Any:
         nonlocal grey
         grey = grey and image.mode in GREY
-        image = image_sets.in_colour(image)
+        image = image_files.in_colour(image)
         if image.size != size:
             if task.img_size is None:
                 one, other = (" × ".join(map(str, pair)) for pair in (size, image.size))
@@ -337,10 +371,12 @@ def _into_memory(task: ImageClasses, found: ImageSet, first: Any) -> ImageSet:
             image = _square(image, task.img_size)
         return image
 
-    read = [image_sets.in_memory(split.images, prepare) for split in (found.train, found.held_out)]  # type: ignore[arg-type]
+    splits = (found.train, found.held_out)
+    read, wrong = zip(*(image_files.in_memory(split.images, prepare) for split in splits), strict=True)  # type: ignore[arg-type]
+    found = found.without(wrong, task.skip_bad)
     train, held_out = (
         LabelledImages(images[:, :1].contiguous() if grey else images, split.labels)
-        for images, split in zip(read, (found.train, found.held_out), strict=True)
+        for images, split in zip(map(torch.stack, read), (found.train, found.held_out), strict=True)
     )
     return replace(found, train=train, held_out=held_out)
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from leanformer.data import image_sets
+from leanformer.data.labelled_images import LabelledImages
 from leanformer.data.locations import settings_for
 from leanformer.data.sequences import PixelSequences
 from leanformer.tasks.base import Task
@@ -48,7 +49,7 @@ class PixelClasses(Task):
         return SequenceData(found.source, parts, test.pixels.shape[1], {"num_labels": found.classes})
 
 
-def _grey(split: image_sets.LabelledImages) -> PixelSequences:
+def _grey(split: LabelledImages) -> PixelSequences:
     images = torch.as_tensor(split.images)
     if images.shape[1] == 3:
         weights = torch.tensor(GREY)[:, None, None]

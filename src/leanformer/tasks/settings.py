@@ -14,7 +14,11 @@ NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 
 def check(
-    task: Any, *, least: Mapping[str, int] | None = None, choices: Mapping[str, Sequence[str]] | None = None
+    task: Any,
+    *,
+    least: Mapping[str, int] | None = None,
+    choices: Mapping[str, Sequence[str]] | None = None,
+    shares: Sequence[str] = (),
 ) -> None:
     """Raise a `ValueError` for the first setting of the wrong type or range.
 
@@ -22,6 +26,7 @@ def check(
         task: a dataclass whose fields are numbers, texts, booleans, or one of these and None.
         least: the smallest value of a number, by setting.
         choices: all values of a text, by setting.
+        shares: settings that lie between 0 and 1.
     """
     bounds, allowed = least or {}, choices or {}
     for name, kinds in _kinds(task.__class__).items():
@@ -33,6 +38,8 @@ def check(
             words = NAMES[kind] + (f" of at least {bounds[name]}" if name in bounds else "")
             words = f"one of {', '.join(allowed[name])}" if name in allowed else words
             raise ValueError(f"{name} must be {words}{' or none' if NoneType in kinds else ''}, got {value!r}")
+        if name in shares and not 0 < value < 1:
+            raise ValueError(f"{name} must lie between 0 and 1, got {value!r}")
 
 
 @functools.cache
