@@ -1,13 +1,20 @@
 """The plan: limits, regimes, refusals and the recommendation."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 import leanformer as lf
 from leanformer.costs.closed_forms import Setting
+from leanformer.costs.runs import WholeRun
 from leanformer.costs.steps import peak_memory
 from leanformer.designing import findings
 from leanformer.designing.findings import Finding
 from leanformer.designing.plan import DesignPlan, Limits, design
+from leanformer.designing.record import DesignRecord
+from leanformer.models import families
+from support.architectures import SMALL
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +37,53 @@ def test_a_plan_prints_in_a_few_lines(plan: DesignPlan) -> None:
     assert len(repr(plan)) < 500
     assert "7 layers of 16 heads × 64" in repr(plan)
     assert "304 found, 66 on the front, 0 refused" in repr(plan)
+
+
+def test_arguments_are_what_the_command_takes(tmp_path: Path) -> None:
+    small = SMALL["vit"]
+    given = dict(batch=2, precision="bfloat16", samples="384M", device="h100", devices=2)
+    by_text = design(small, params="60%", depth="1", head_dims="24", regimes="fixed", out=tmp_path, **given)
+    whole = by_text.original.cost.params.total
+    setting = Setting(batch=2, precision="bfloat16")
+    limits = Limits(params=int(0.6 * whole), depth=(1, 1))
+    by_object = design(families.build(small), limits=limits, setting=setting, head_dims=[24], regimes=["fixed"])
+    assert [candidate.cost for candidate in by_text.found] == [candidate.cost for candidate in by_object.found]
+    assert {candidate.architecture.depth for candidate in by_text.found} == {1}
+    assert {candidate.architecture.stages[0].head_dim for candidate in by_text.found} == {12, 24}
+    assert by_text.run == WholeRun(samples=384_000_000, device="h100", devices=2)
+    assert DesignRecord.read(tmp_path / "design.json").run == by_text.run
+    assert {file.name for file in tmp_path.iterdir()} == {"design.json", "design.png", "design.svg"}
+    assert by_text.emit("timm").startswith(
+        "import leanformer as lf\n\nmodel = lf.create('vit_tiny_patch16_224', depth=1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(params="lots"), r'^params takes a share or a size, such as "50%", "40M", got "lots"$'),
+        (dict(fit="24X"), r'^fit takes a share or a size, such as "50%", "24GB", got "24X"$'),
+        (dict(depth=0), r'^depth takes whole numbers from 1 on, such as .*, got "0"$'),
+        (dict(head_dims="x"), r'^head_dims takes whole numbers from 1 on, such as .*, got "x"$'),
+        (dict(limits=Limits(params=1), params=1, depth=2), "^limits and params, depth exclude each other$"),
+        (dict(setting=Setting(), batch=2), "^setting and batch exclude each other$"),
+        (dict(batch=0), "^batch must be at least 1, got 0$"),
+        (dict(precision="int8"), "^precision must be one of float32, bfloat16, got 'int8'$"),
+        (dict(samples="1M", device="abacus"), "^device must be one of a100, .*, got 'abacus'$"),
+        (dict(out="/proc/nothing"), "^/proc/nothing cannot be written to: .*; name another folder by out$"),
+    ],
+)
+def test_errors_name_the_argument(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        design(SMALL["vit"], **arguments)
+
+
+def test_a_plan_is_shown_as_its_record_is(plan: DesignPlan) -> None:
+    frame = plan.to_frame()
+    assert list(frame["design"][:2]) == ["original", "recommended"]
+    assert frame["params"][1] == 40_112_872
+    assert "try first" in (plan._repr_html_() or "")
+    assert plan.plot().axes[0].get_xlabel() == "parameters, millions"
 
 
 def test_every_candidate_is_within_the_limits_and_counted_exactly(plan: DesignPlan) -> None:
@@ -109,5 +163,5 @@ def test_refused_designs_are_shown_by_force_only(monkeypatch: pytest.MonkeyPatch
     assert not forced.refused
     only = lf.architecture_of("vit_base_patch16_224").resized(heads=6, keep="split")
     monkeypatch.setattr("leanformer.designing.candidates._wanted_heads", lambda base, regime: [[24]])
-    with pytest.raises(ValueError, match=r"every design within these limits is refused: .*; force=True shows them"):
+    with pytest.raises(ValueError, match=r"every design within these limits is refused: .*; force shows them"):
         design(only, limits=limits, regimes=["split"])

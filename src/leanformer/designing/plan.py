@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
+from typing import Any, Literal
+
+from torch import nn
 
 from leanformer.architecture import REGIMES, Architecture, Keep, Regime
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.costs.runs import WholeRun, run_cost
+from leanformer.costs.setting import Optimizer
 from leanformer.costs.steps import peak_memory
+from leanformer.costs.tracing import Precision
 from leanformer.designing.candidates import Candidate, candidates, evaluate, front
+from leanformer.designing.emit import Form, emit
 from leanformer.designing.record import CandidateRecord, DesignRecord
+from leanformer.foundation.arguments import ArgumentError, numbers, size, writable
+from leanformer.foundation.progress import RunsProgress, working
 from leanformer.foundation.records.circumstances import circumstances, fields_of
+from leanformer.foundation.records.keeping import publish
+from leanformer.foundation.records.views import Shown
+from leanformer.models.base import Attention
+from leanformer.models.families import describe
 from leanformer.models.names import architecture_of
+
+RECORD = "design.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +53,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DesignPlan:
+class DesignPlan(Shown):
     """The original, the candidates within the limits, and the one to try first."""
 
     original: Candidate
@@ -52,6 +67,8 @@ class DesignPlan:
     """Traced peak memory of the recommended design."""
     refused: tuple[Candidate, ...] = ()
     """Designs within the limits that a guard keeps out."""
+    run: WholeRun | None = None
+    """A whole run whose cost is counted too."""
 
     def __repr__(self) -> str:
         was, now = self.original, self.recommended
@@ -63,6 +80,7 @@ class DesignPlan:
 
     def record(self, run: WholeRun | None = None) -> DesignRecord:
         """The plan as a record, with sentences; `run` adds what a whole run of both designs costs."""
+        run = run or self.run
         return DesignRecord(
             setting=self.setting,
             original=self._recorded(self.original, run),
@@ -77,9 +95,16 @@ class DesignPlan:
             **fields_of(circumstances()),
         )
 
+    def as_record(self) -> DesignRecord:
+        return self.record()
+
     def words(self) -> list[str]:
         """The plan in plain words."""
         return self.record().words
+
+    def emit(self, form: Form) -> str:
+        """The recommended design to paste: a call ("timm"), a configuration ("hf"), or plain numbers ("yaml")."""
+        return emit(self.recommended.architecture, form)
 
     def _recorded(self, candidate: Candidate, run: WholeRun | None = None) -> CandidateRecord:
         return CandidateRecord(
@@ -95,46 +120,101 @@ class DesignPlan:
 
 
 def design(
-    name: str | Architecture,
+    model: str | Path | Architecture | nn.Module,
     *,
-    limits: Limits | None = None,
-    regimes: Regime | Sequence[Regime | Keep] = ("fixed", "split"),
-    head_dims: Sequence[int] = (),
-    setting: Setting | None = None,
+    params: str | int | None = None,
+    fit: str | int | None = None,
+    macs: str | int | None = None,
+    depth: str | int | Sequence[int] | None = None,
+    head_dims: str | int | Sequence[int] | None = None,
+    regimes: Regime | Literal["both"] | Sequence[Regime | Keep] = "both",
+    batch: int | None = None,
+    tokens: int | None = None,
+    precision: Precision | None = None,
+    attention: Attention | None = None,
+    checkpointing: bool | None = None,
+    optimizer: Optimizer | None = None,
+    samples: str | int | None = None,
+    device: str = "a100",
+    devices: int = 8,
+    utilisation: float = 0.35,
     force: bool = False,
+    limits: Limits | None = None,
+    setting: Setting | None = None,
+    out: str | Path | None = None,
+    progress: bool | None = None,
 ) -> DesignPlan:
     """Leaner candidates for a model within limits, the front of those that none dominates, and a recommendation.
+
+    >>> plan = lf.design("vit_base_patch16_224", params="50%")
+    >>> model = lf.build(plan.recommended.architecture)
 
     The recommendation is the deepest design without a warning that has at least a third more heads and at least half
     the MLP, in the regime `fixed` if possible; among equals the largest.
 
     Args:
-        name: a model as for `lf.create`, or an architecture.
-        limits: what a design may cost; by default half the parameters that the original has in its layers.
-        regimes: "fixed" (keep head_dim), "split" (keep the width), or both.
-        head_dims: other sizes of head to try in the regime "fixed".
-        setting: batch, precision, kind of attention, checkpointing and optimizer that memory is counted for.
+        model: a model as for `lf.create`, a saved model's folder, an architecture, or a module of a known family.
+        params, fit, macs: at most these parameters, this training memory, these MACs per sample: a number, or a text
+            such as "50%", "40M", "24GB". Without any limit, half the parameters that the original has in its layers.
+        depth: only these depths: 7, (6, 8) or "6-8".
+        head_dims: other sizes of head to try in the regime "fixed", such as [32, 96] or "32,96".
+        regimes: "fixed" (keep head_dim), "split" (keep the width), or "both".
+        batch, tokens, precision, attention, checkpointing, optimizer: what memory is counted for; see `lf.Setting`.
+        samples: cost a whole run over this many samples, such as "384M", on `devices` of `device`, which reach
+            `utilisation` of their peak.
         force: whether to show designs that a guard refuses: heads of a size at which accuracy was measured to fall.
+        limits, setting: the same as one object each, in place of the single arguments.
+        out: a folder to write design.json and its figure to; by default nothing is written.
+        progress: whether to show what is being done; by default where a person is watching.
     """
-    wanted = _checked_regimes(regimes)
-    base = name if isinstance(name, Architecture) else architecture_of(name)
-    setting = setting or Setting()
+    wanted, other_heads = _checked_regimes(regimes), _other_heads(head_dims)
+    whole_run = None if samples is None else _whole_run(samples, device, devices, utilisation)
+    folder = None if out is None else writable(Path(out))
+    chosen = _setting(
+        setting,
+        batch=batch,
+        tokens=tokens,
+        precision=precision,
+        attention=attention,
+        checkpointing=checkpointing,
+        optimizer=optimizer,
+    )
+    with working(f"designing {_name(model)}", progress):
+        base = _architecture(model)
+        original = evaluate(base, base, "fixed", formula(base, chosen), chosen)
+        within = _limits(limits, original, chosen, params=params, fit=fit, macs=macs, depth=depth)
+        plan = _planned(original, within, wanted, other_heads, chosen, force, whole_run)
+    if folder is not None:
+        publish(plan.record(), folder / RECORD, say=RunsProgress(progress).say)
+    return plan
+
+
+def _planned(
+    original: Candidate,
+    limits: Limits,
+    regimes: Sequence[Regime],
+    head_dims: Sequence[int],
+    setting: Setting,
+    force: bool,
+    run: WholeRun | None,
+) -> DesignPlan:
+    base = original.architecture
     closed = formula(base, setting)
-    original = evaluate(base, base, "fixed", closed, setting)
-    found = [evaluate(base, made, regime, closed, setting) for made, regime in candidates(base, wanted, head_dims)]
+    found = [evaluate(base, made, regime, closed, setting) for made, regime in candidates(base, regimes, head_dims)]
     if not found:
         raise ValueError(
-            f"{base.name} has no leaner design in the regime {' or '.join(wanted)}: "
+            f"{base.name} has no leaner design in the regime {' or '.join(regimes)}: "
             "allow the other regime too, or start from more heads or layers"
         )
-    limits = limits or _half_the_layers(original)
     within = [candidate for candidate in found if limits.allow(candidate, setting.batch)]
     if not within:
         raise ValueError(_nothing_within(found, setting))
     refused = tuple(candidate for candidate in within if candidate.refusal is not None and not force)
     allowed = [candidate for candidate in within if force or candidate.refusal is None]
     if not allowed:
-        raise ValueError(f"every design within these limits is refused: {refused[0].refusal}; force=True shows them")
+        raise ArgumentError(
+            "every design within these limits is refused: {why}; {force} shows them", why=refused[0].refusal
+        )
     chosen = max(allowed, key=lambda candidate: preference(base, candidate))
     return DesignPlan(
         original=original,
@@ -144,6 +224,7 @@ def design(
         setting=setting,
         peak_bytes=peak_memory(chosen.architecture, setting),
         refused=refused,
+        run=run,
     )
 
 
@@ -164,9 +245,59 @@ def preference(base: Architecture, candidate: Candidate) -> tuple[float, ...]:
     )
 
 
+# Arguments
+
+
+def _name(model: str | Path | Architecture | nn.Module) -> str:
+    if isinstance(model, nn.Module):
+        return type(model).__name__
+    return model.name if isinstance(model, Architecture) else str(model)
+
+
+def _architecture(model: str | Path | Architecture | nn.Module) -> Architecture:
+    if isinstance(model, nn.Module):
+        return describe(model)
+    return model if isinstance(model, Architecture) else architecture_of(str(model))
+
+
+def _other_heads(given: str | int | Sequence[int] | None) -> list[int]:
+    if given is None or (isinstance(given, Sequence) and not isinstance(given, str) and not given):
+        return []
+    return numbers("head_dims", given)
+
+
+def _setting(whole: Setting | None, **parts: Any) -> Setting:
+    """How the model is trained: one object, or its parts, of which None are left as they are."""
+    given = {name: value for name, value in parts.items() if value is not None}
+    if whole is not None and given:
+        raise ArgumentError(f"{{setting}} and {', '.join(f'{{{name}}}' for name in given)} exclude each other")
+    return whole or Setting(**given)
+
+
+def _limits(whole: Limits | None, original: Candidate, setting: Setting, **parts: Any) -> Limits:
+    """What a design may cost: one object, its parts, or by default half of what the layers have."""
+    given = {name: value for name, value in parts.items() if value is not None}
+    if whole is not None and given:
+        raise ArgumentError(f"{{limits}} and {', '.join(f'{{{name}}}' for name in given)} exclude each other")
+    if not given:
+        return whole or _half_the_layers(original)
+    cost = original.cost
+    depths = numbers("depth", given["depth"]) if "depth" in given else []
+    return Limits(
+        params=size("params", given["params"], cost.params.total) if "params" in given else None,
+        memory_bytes=size("fit", given["fit"], cost.memory_bytes, "B") if "fit" in given else None,
+        macs=size("macs", given["macs"], cost.forward_macs / setting.batch) if "macs" in given else None,
+        depth=(min(depths), max(depths)) if depths else None,
+    )
+
+
+def _whole_run(samples: str | int, device: str, devices: int, utilisation: float) -> WholeRun:
+    return WholeRun(samples=size("samples", samples), device=device, devices=devices, utilisation=utilisation)
+
+
 def _checked_regimes(regimes: str | Sequence[str]) -> list[Regime]:
     """Regimes by their own words or by what they keep, as 0.1 named them."""
-    words = [regimes] if isinstance(regimes, str) else list(regimes)
+    words = list(REGIMES.values()) if regimes == "both" else [regimes] if isinstance(regimes, str) else list(regimes)
     by_word: dict[str, Regime] = {word: regime for keep, regime in REGIMES.items() for word in (keep, regime)}
     if not words or any(word not in by_word for word in words):
         raise ValueError(f'regimes must be "fixed" (keep head_dim), "split" (keep the width) or both, got {regimes!r}')
