@@ -97,6 +97,17 @@ def cores() -> int:
     return max(1, min(usable, _quota()))
 
 
+def one_gpu(index: int) -> dict[str, str]:
+    """Environment variables that show one GPU to a process, in turns; none without a GPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return {}
+    given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    devices = given if given != [""] else [str(device) for device in range(torch.cuda.device_count())]
+    return {"CUDA_VISIBLE_DEVICES": devices[index % len(devices)]}
+
+
 def _quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """Whole cores of the cgroup's quota; without a quota, more than any machine has."""
     try:

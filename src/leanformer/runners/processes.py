@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leanformer.foundation.machine import one_gpu
 from leanformer.foundation.stopping import Stopped, StopRequest, stop_requests
 from leanformer.runners.base import Event, Listener
 from leanformer.runners.here import ThisProcess
@@ -77,14 +78,9 @@ class WorkerProcesses:
                 listen(place, event)
 
     def _start(self, index: int) -> Worker:
-        import torch
-
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads), "MKL_NUM_THREADS": str(self.threads)}
+        environment |= one_gpu(index)
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # a worker imports what this process does
-        if torch.cuda.is_available():
-            given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-            devices = given if given != [""] else [str(device) for device in range(torch.cuda.device_count())]
-            environment["CUDA_VISIBLE_DEVICES"] = devices[index % len(devices)]
         command = [sys.executable, "-m", "leanformer.runners.worker", *([self.log_with] if self.log_with else [])]
         return subprocess.Popen(  # noqa: S603
             command,
