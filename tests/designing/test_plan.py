@@ -42,10 +42,10 @@ def test_a_plan_prints_in_a_few_lines(plan: DesignPlan) -> None:
 def test_arguments_are_what_the_command_takes(tmp_path: Path) -> None:
     small = SMALL["vit"]
     given = dict(batch=2, precision="bfloat16", samples="384M", device="h100", devices=2)
-    by_text = design(small, params="60%", depth="1", head_dims="24", regimes="fixed", out=tmp_path, **given)
+    by_text = design(small, params="95%", depth="1", head_dims="24", regimes="fixed", out=tmp_path, **given)
     whole = by_text.original.cost.params.total
     setting = Setting(batch=2, precision="bfloat16")
-    limits = Limits(params=int(0.6 * whole), depth=(1, 1))
+    limits = Limits(params=int(0.95 * whole), depth=(1, 1))
     by_object = design(families.build(small), limits=limits, setting=setting, head_dims=[24], regimes=["fixed"])
     assert [candidate.cost for candidate in by_text.found] == [candidate.cost for candidate in by_object.found]
     assert {candidate.architecture.depth for candidate in by_text.found} == {1}
