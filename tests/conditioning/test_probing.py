@@ -237,7 +237,9 @@ def test_a_users_own_model_by_rule() -> None:
 
 
 def test_what_is_said_when_nothing_is_seen() -> None:
-    with pytest.raises(ValueError, match=r"no attention was seen in Custom: looked for .*nn.MultiheadAttention"):
+    with pytest.raises(
+        ValueError, match=r"no attention was seen in Custom: it has no attention .*name its output proj"
+    ):
         lf.measure(Custom(), torch.randn(1, 2, 8))
     with pytest.raises(ValueError, match=r"no module of Custom matches projections='\*\.nope'"):
         lf.measure(Custom(), torch.randn(1, 2, 8), projections="*.nope")

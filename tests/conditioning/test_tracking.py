@@ -1,7 +1,10 @@
 """Tracking κ along training: what is recorded, and that the trained weights are the same to the last bit."""
 
+import contextlib
+import csv
 import json
 import os
+import warnings
 from pathlib import Path
 
 import lightning.pytorch as pl
@@ -9,6 +12,7 @@ import pytest
 import torch
 import torch.multiprocessing as mp
 import transformers
+from lightning.pytorch.loggers import CSVLogger
 from torch import nn
 
 import leanformer as lf
@@ -102,8 +106,57 @@ def test_what_cannot_be_measured_does_not_stop_training() -> None:
     with lf.track(model, every=1) as tracker:
         model(**inputs).square().mean().backward()
         nn.init.constant_(model.blocks[1].attn.qkv.weight, float("nan"))
-        optimizer.step()
+        with pytest.warns(UserWarning, match="κ was not measured at step 1: blocks.1.attn: 2 of 2 matrices hold NaN"):
+            optimizer.step()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # once is enough
+            optimizer.step()
     assert "blocks.1.attn: 2 of 2 matrices hold NaN" in tracker.records[1]["error"]
+    assert [record["step"] for record in tracker.records] == [0, 1, 2]
+
+
+def test_a_model_without_attention_is_reported_at_once() -> None:
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)), torch.randn(2, 5, 8)
+    with pytest.raises(ValueError, match=r"no attention was seen in Sequential: .*projections="), lf.track(model, x):
+        pytest.fail("the training began")
+    with pytest.raises(ValueError, match="no attention was seen in Sequential") as raised, lf.track(model):
+        model(x)
+    assert "\n" not in str(raised.value)
+    with pytest.raises(ValueError, match=r"no module of Sequential matches"), lf.track(model, projections="*.out"):
+        model(x)
+
+
+class Own(nn.Module):
+    """A block of one's own, which no module gives away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = (part.unflatten(-1, (2, 4)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        return x + self.out(nn.functional.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2))
+
+
+def test_own_models_are_tracked_through_their_attention_calls() -> None:
+    def trained(tracked: bool) -> tuple[nn.Module, list[dict]]:
+        torch.manual_seed(0)
+        model, x = nn.Sequential(Own(), nn.Dropout(0.1), Own()), torch.randn(3, 6, 8)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        with lf.track(model, every=2) if tracked else contextlib.nullcontext() as tracker:
+            for _ in range(4):
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+                optimizer.step()
+        return model, tracker.records if tracker else []
+
+    (plain_model, _), (model, records) = trained(False), trained(True)
+    assert_same_weights(plain_model, model)
+    assert [(record["step"], [layer["name"] for layer in record["layers"]]) for record in records] == [
+        (0, ["0", "2"]),
+        (2, ["0", "2"]),
+        (4, ["0", "2"]),
+    ]
 
 
 class NeedsLabels(nn.Module):
@@ -149,7 +202,7 @@ class Numbers(torch.utils.data.Dataset):
 def test_hugging_face_trainer(tmp_path: Path) -> None:
     batch = {"input_ids": torch.randint(101, (3, 16))}
 
-    def run(callbacks: list) -> nn.Module:
+    def run(callbacks: list) -> tuple[nn.Module, list[dict]]:
         torch.manual_seed(0)
         model = families.build(SMALL["gpt2"])
         arguments = transformers.TrainingArguments(
@@ -160,15 +213,33 @@ def test_hugging_face_trainer(tmp_path: Path) -> None:
             save_strategy="no",
             use_cpu=True,
             disable_tqdm=True,
-            logging_strategy="no",
+            logging_steps=3,
         )
-        transformers.Trainer(model, arguments, train_dataset=Numbers(), callbacks=callbacks).train()
-        return model
+        trainer = transformers.Trainer(model, arguments, train_dataset=Numbers(), callbacks=callbacks)
+        trainer.train()
+        return model, trainer.state.log_history
 
-    callback = trainer_callback(batch, every=2)
-    assert_same_weights(run([]), run([callback]))
-    assert [record["step"] for record in callback.tracker.records] == [0, 2, 4, 6]
-    assert callback.tracker.records[-1]["epoch"] == pytest.approx(1.0)
+    class Tracking(transformers.TrainerCallback):
+        """What a tracker that comes later gets."""
+
+        def on_log(self, args: object, state: object, control: object, logs: dict | None = None, **_: object) -> None:
+            logs_of_trackers.append(dict(logs or {}))
+
+    callback, logs_of_trackers = trainer_callback(batch, every=2), []
+    (plain_model, _), (model, history) = run([]), run([callback, Tracking()])
+    assert_same_weights(plain_model, model)
+    records = callback.tracker.records
+    assert [record["step"] for record in records] == [0, 2, 4, 6]
+    assert records[-1]["epoch"] == pytest.approx(1.0)
+    logged = [entry for entry in history if "kappa/median_over_layers" in entry]
+    assert [entry["step"] for entry in logged] == [0, 2, 4, 6]
+    for entry, record in zip(logged, records, strict=True):
+        assert entry["kappa/mean_over_layers"] == record["mean_over_layers"]
+        assert entry["kappa/transformer.h.1.attn"] == record["layers"][1]["kappa"]["median"]
+    assert [entry.get("kappa/mean_over_layers") for entry in logs_of_trackers if "loss" in entry] == [
+        records[1]["mean_over_layers"],
+        records[3]["mean_over_layers"],
+    ]
 
 
 class Lit(pl.LightningModule):
@@ -189,12 +260,12 @@ class Lit(pl.LightningModule):
 def test_lightning(tmp_path: Path) -> None:
     images = families.example_inputs(SMALL["vit"], batch=20)["x"]
 
-    def run(callbacks: list) -> nn.Module:
+    def run(callbacks: list) -> tuple[nn.Module, pl.Trainer]:
         pl.seed_everything(0, verbose=False)
         module = Lit()
         trainer = pl.Trainer(
             max_epochs=1,
-            logger=False,
+            logger=CSVLogger(tmp_path, name="", version=str(len(callbacks))),
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -203,9 +274,17 @@ def test_lightning(tmp_path: Path) -> None:
             callbacks=callbacks,
         )
         trainer.fit(module, torch.utils.data.DataLoader(images, batch_size=4))
-        return module
+        return module, trainer
 
     callback = lightning_callback(images[:3], every=2)
-    assert_same_weights(run([]), run([callback]))
-    assert [record["step"] for record in callback.tracker.records] == [0, 2, 4, 5]
-    assert callback.tracker.records[0]["layers"][0]["name"] == "model.blocks.0.attn"
+    (plain_model, _), (model, trainer) = run([]), run([callback])
+    assert_same_weights(plain_model, model)
+    records = callback.tracker.records
+    assert [record["step"] for record in records] == [0, 2, 4, 5]
+    assert records[0]["layers"][0]["name"] == "model.blocks.0.attn"
+    metrics = trainer.callback_metrics
+    assert metrics["kappa/mean_over_layers"].item() == pytest.approx(records[-1]["mean_over_layers"], rel=1e-6)
+    assert metrics["kappa/model.blocks.1.attn"].item() == pytest.approx(records[-1]["layers"][1]["kappa"]["median"])
+    rows = list(csv.DictReader((tmp_path / "1" / "metrics.csv").read_text().splitlines()))
+    written = {int(row["step"]): float(row["kappa/median_over_layers"]) for row in rows}
+    assert written == {record["step"]: pytest.approx(record["median_over_layers"]) for record in records}

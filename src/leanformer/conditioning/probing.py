@@ -7,22 +7,32 @@ larger than one layer's block is held.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from fnmatch import fnmatch
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
 from leanformer.conditioning.spectra import Conditioning, conditioning
 from leanformer.conditioning.summaries import KappaSummary, LayerSummary
+from leanformer.conditioning.watching import Rule, Target, check_rule, watch
 from leanformer.foundation.records.quantiles import quantiles
-from leanformer.models import families
-from leanformer.models.base import Kind
+
+__all__ = [
+    "FORWARD_ROUNDING",
+    "Call",
+    "Layer",
+    "Probe",
+    "Rule",
+    "Target",
+    "measure",
+    "probe",
+    "undisturbed",
+    "unwrap",
+]
 
 FORWARD_ROUNDING = 20.0
 """How many times as large as the rounding of the stored numbers the error of a computed block is.
@@ -32,19 +42,6 @@ It was found by computing the attention of 13 families in float32 and, from the 
 """
 NARROW_ROUNDING = 3.0
 """The same for 16-bit types, whose products are summed in float32: 0.7 to 3.1 times."""
-
-Rule = str | Sequence[str] | Callable[[str, nn.Module], bool]
-"""Which modules are output projections: name patterns such as "*.attention.out", or a function of name and module."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """One attention block that the probe knows before the model runs."""
-
-    name: str
-    kind: Kind
-    heads: int | None = None
-    head_dim: int | None = None
 
 
 @dataclass
@@ -166,14 +163,15 @@ def probe(
     >>> p.layers[0].values.kappa  # one κ per sample
 
     Finds the attention of leanformer's families, timm models, Hugging Face models, `nn.MultiheadAttention` and
-    `nn.TransformerEncoder`. Fused attention stays on. PyTorch's encoder fast path is off inside, because it calls no
-    module; without it, rows of padding are not set to zero. Compiled models run uncompiled. All hooks are removed
-    afterwards, also after an exception.
+    `nn.TransformerEncoder`, and in any other model what is computed by `scaled_dot_product_attention` or as
+    softmax(q kᵀ) v. Fused attention stays on. PyTorch's encoder fast path is off inside, because it calls no module;
+    without it, rows of padding are not set to zero. Compiled models run uncompiled. All hooks are removed afterwards,
+    also after an exception.
 
     Args:
         model: any module, also wrapped by `torch.compile` or DDP.
-        projections: for a model of your own, its output projections: name patterns, or a function of name and module.
-            Their input is the block.
+        projections: for a model whose attention is not found, its output projections: name patterns, or a function of
+            name and module. Their input is the block.
         mask: True or 1 on true tokens, (batch, tokens): rows of padding are left out.
     """
     check_rule(projections)
@@ -181,7 +179,7 @@ def probe(
     seen = Probe(mask)
     fastpath = torch.backends.mha.get_fastpath_enabled()
     with contextlib.ExitStack() as stack:
-        watched = _watch(stack, model, projections, seen.see)
+        watched = watch(stack, model, projections, seen.see)
         stack.callback(torch.backends.mha.set_fastpath_enabled, fastpath)
         torch.backends.mha.set_fastpath_enabled(False)
         stack.enter_context(torch.compiler.set_stance("force_eager"))  # compiled code would not see the hooks
@@ -190,7 +188,7 @@ def probe(
             shape = tuple(cast(Tensor, mask).shape)
             raise ValueError(f"the mask of shape {shape} fits no block: it must be (batch, tokens)")
         if not seen.layers:
-            raise ValueError(_nothing_seen(model, watched, projections))
+            raise watched.nothing_seen()
 
 
 @torch.no_grad()
@@ -263,181 +261,3 @@ def unwrap(model: nn.Module) -> nn.Module:
             model = model.module
         else:
             return model
-
-
-See = Callable[[Target, Tensor], None]
-PROJECTION_NAMES = ("o", "o_proj", "out_proj", "out_lin", "dense")
-"""Names of the output projection inside Hugging Face's older attention modules."""
-
-
-def _watch(stack: contextlib.ExitStack, model: nn.Module, projections: Rule | None, see: See) -> int:
-    """Register the hooks; returns how many blocks are watched."""
-    if projections is not None:
-        chosen = [(name, module) for name, module in model.named_modules() if _chosen(projections, name, module)]
-        for name, module in chosen:
-            _watch_input(stack, module, Target(name, "self"), see, _check_block)
-        return len(chosen)
-    names = {module: name for name, module in model.named_modules()}
-    known, count = set(), 0
-    for module, name in names.items():  # models of known families, also inside a larger one
-        if module not in known and (blocks := _family_blocks(module)):
-            known.update(module.modules())
-            count += len(blocks)
-            for block in blocks:
-                target = Target(f"{name}.{block.path}" if name else block.path, block.kind, block.heads, block.head_dim)
-                _watch_input(stack, module.get_submodule(block.projection), target, see)
-    return count + _watch_anything(stack, {module: name for module, name in names.items() if module not in known}, see)
-
-
-def _family_blocks(module: nn.Module) -> list[families.AttentionBlock]:
-    try:
-        return families.attention_blocks(module) if next(module.children(), None) is not None else []
-    except ValueError:
-        return []
-
-
-def _watch_anything(stack: contextlib.ExitStack, names: Mapping[nn.Module, str], see: See) -> int:
-    """Modules of no known family: recognise attention by what it is made of."""
-    count, through_interface = 0, set(names)
-    for module, name in names.items():
-        made_of = cast(Any, module)
-        if isinstance(module, nn.MultiheadAttention):
-            target = Target(name, "self", module.num_heads, module.head_dim)
-            _watch_multihead(stack, module, target, see)
-        elif isinstance(getattr(module, "proj", None), nn.Linear) and isinstance(
-            getattr(module, "num_heads", None), int
-        ):
-            head_dim = made_of.proj.in_features // made_of.num_heads
-            _watch_input(stack, made_of.proj, Target(name, _kind(module), made_of.num_heads, head_dim), see)
-        elif isinstance(getattr(module, "all_head_size", None), int):  # Hugging Face before its attention interface
-            target = Target(name, "self", made_of.num_attention_heads, made_of.attention_head_size)
-            inside = next((child for key, child in module.named_children() if key in PROJECTION_NAMES), None)
-            if inside is not None:
-                _watch_input(stack, inside, target, see)
-            else:
-                _watch_output(stack, module, target, see)
-        else:
-            continue
-        through_interface.discard(module)
-        count += 1
-    if any(isinstance(getattr(module, "config", None), families.hugging_face_config()) for module in names):
-        watched = {module: names[module] for module in through_interface}
-        stack.enter_context(families.attention_interface(lambda module, heads: _see_heads(see, watched, module, heads)))
-    return count
-
-
-def _see_heads(
-    see: See,
-    names: Mapping[nn.Module, str],
-    module: nn.Module,
-    heads: Float[Tensor, "batch tokens heads head_dim"],
-) -> None:
-    """Take in heads as Hugging Face's attention functions return them."""
-    if module in names:
-        see(Target(names[module], "self", heads.shape[-2], heads.shape[-1]), heads.flatten(-2))
-
-
-def _kind(module: nn.Module) -> Kind:
-    name = type(module).__name__.lower()
-    return "class" if "class" in name else "window" if "window" in name else "channel" if "channel" in name else "self"
-
-
-def check_rule(rule: Rule | None) -> None:
-    """Raise a `ValueError` if a rule for output projections names nothing."""
-    if rule is None or callable(rule):
-        return
-    patterns = [rule] if isinstance(rule, str) else list(rule)
-    if not patterns or not all(isinstance(pattern, str) and pattern.strip() for pattern in patterns):
-        raise ValueError(
-            f'projections={rule!r} names no module: give patterns of module names, such as "*.attention.out"'
-        )
-
-
-def _chosen(rule: Rule, name: str, module: nn.Module) -> bool:
-    """Patterns never choose the whole model, whose name is empty: its input is not a block."""
-    if callable(rule):
-        return rule(name, module)
-    return bool(name) and any(fnmatch(name, pattern) for pattern in ([rule] if isinstance(rule, str) else rule))
-
-
-def _check_block(module: nn.Module, name: str, block: Any) -> None:
-    """Raise a `ValueError` that names the module if its input cannot be a block of concatenated heads."""
-    if isinstance(block, Tensor) and isinstance(module, nn.modules.conv._ConvNd) and block.ndim == 4:
-        found = f"images of shape {tuple(block.shape)} with the channels first"
-    elif not isinstance(block, Tensor):
-        found = f"a {type(block).__name__}"
-    elif not block.is_floating_point() or block.ndim not in (2, 3, 4):
-        found = f"{block.dtype} of shape {tuple(block.shape)}"
-    else:
-        return
-    raise ValueError(
-        f"{name or type(module).__name__} is not an output projection: its input must be floating-point heads "
-        f"(batch, tokens, columns), got {found}; choose other projections"
-    )
-
-
-# Hooks
-
-
-def _watch_input(
-    stack: contextlib.ExitStack,
-    module: nn.Module,
-    target: Target,
-    see: See,
-    check: Callable[[nn.Module, str, Any], None] | None = None,
-) -> None:
-    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        block = next(iter((*args, *kwargs.values())), None)
-        if check is not None:
-            check(module, target.name, block)
-        see(target, cast(Tensor, block))
-
-    stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
-
-
-def _watch_output(stack: contextlib.ExitStack, module: nn.Module, target: Target, see: See) -> None:
-    def hook(_: nn.Module, __: Any, output: Any) -> None:
-        see(target, output[0] if isinstance(output, tuple) else output)
-
-    stack.callback(module.register_forward_hook(hook).remove)
-
-
-def _watch_multihead(stack: contextlib.ExitStack, module: nn.MultiheadAttention, target: Target, see: See) -> None:
-    """`nn.MultiheadAttention` never calls its output projection as a module: it passes the weights to a function.
-
-    So the projection is replaced by the identity while it runs, which is exact. Its output is then the block, and the
-    projection is applied to it afterwards.
-    """
-    projection = module.out_proj
-    weight, bias = projection.weight, projection.bias
-
-    def restore() -> None:
-        projection._parameters.update(cast(Any, {"weight": weight, "bias": bias}))
-
-    def before(*_: Any) -> None:
-        identity = torch.eye(weight.shape[0], device=weight.device, dtype=weight.dtype)
-        projection._parameters.update(cast(Any, {"weight": identity, "bias": None}))
-
-    def after(_: nn.Module, __: Any, output: tuple[Tensor, Any]) -> tuple[Tensor, Any]:
-        restore()
-        heads, weights = output
-        see(target, heads if module.batch_first or heads.ndim == 2 else heads.transpose(0, 1))
-        return F.linear(heads, weight, bias), weights
-
-    stack.callback(restore)
-    stack.callback(module.register_forward_pre_hook(before).remove)
-    stack.callback(module.register_forward_hook(after).remove)
-    stack.callback(module.register_forward_hook(lambda *_: restore(), always_call=True).remove)
-
-
-def _nothing_seen(model: nn.Module, watched: int, projections: Rule | None) -> str:
-    kind = type(model).__name__
-    if watched:
-        return f"no attention ran inside the probe: call {kind} inside the `with` ({watched} blocks were waiting)"
-    if projections is not None:
-        return f"no attention was seen: no module of {kind} matches projections={projections!r}"
-    return (
-        f"no attention was seen in {kind}: looked for leanformer's families, timm modules with `num_heads` and `proj`, "
-        "Hugging Face attention, and nn.MultiheadAttention; name your output projections, such as "
-        'probe(model, projections="*.attention.out")'
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from leanformer.conditioning.probing import Call, Rule, check_rule, measure, unwrap
+from leanformer.conditioning.probing import Call, measure, unwrap
+from leanformer.conditioning.watching import NothingSeenError, Rule, check_rule
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.files import append_line
 from leanformer.foundation.records.quantiles import quantiles
@@ -80,19 +82,26 @@ class Tracker:
             optional = _optional(self.model)
             wanted = {key: value for key, value in kwargs.items() if key not in LABELS or key not in optional}
             self.batch = Call(_copied(args), _copied(wanted))
-            self._try()
+            self.try_record()
 
     def count_step(self) -> None:
         self.step += 1
         if self.step % self.every == 0 and self.batch is not None:
-            self._try()
+            self.try_record()
 
-    def _try(self) -> None:
-        """Measure without stopping the training: if it is not possible, the reason is recorded."""
+    def try_record(self, **labels: Any) -> dict[str, Any] | None:
+        """Measure without stopping the training: if it is not possible, the reason is recorded and warned of once.
+
+        A model in which no attention is seen at all is an error of the call, and raises at the first step.
+        """
         try:
-            self.record()
+            return self.record(**labels)
+        except NothingSeenError:
+            raise
         except ValueError as error:
-            self._keep({"step": self.step, "error": str(error)})
+            if not any("error" in record for record in self.records):
+                warnings.warn(f"κ was not measured at step {self.step}: {error}", stacklevel=2)
+            return self._keep({"step": self.step, **labels, "error": str(error)})
 
 
 @contextmanager
@@ -109,6 +118,10 @@ def track(
     ...     for inputs, labels in loader:
     ...         ...  # an ordinary training loop: the steps of the model's optimizer are counted
     >>> [(record["step"], record["mean_over_layers"]) for record in tracker.records]
+
+    A model in which no attention is seen raises a `ValueError` at once: here if there is a batch, else at its first
+    forward pass. If κ cannot be measured later on, such as of weights that became NaN, a warning says so once, the
+    record of the step holds the `error`, and the training continues.
 
     Random state, train and eval modes, buffers and gradients are as if nothing had been measured: the trained weights
     are bit-identical. Works with `torch.compile`, autocast, gradient checkpointing and DDP, where the first process

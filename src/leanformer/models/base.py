@@ -17,8 +17,8 @@ from leanformer.architecture import Architecture, Stage
 
 Inputs = dict[str, Tensor]
 """A batch, by the names of the module's arguments."""
-Kind = Literal["self", "class", "inner", "outlook", "window", "channel", "cross-covariance"]
-"""What attends to what: tokens to tokens, the class token to all, pixels inside a patch, and so on."""
+Kind = Literal["self", "cross", "class", "inner", "outlook", "window", "channel", "cross-covariance"]
+"""What attends to what: tokens to tokens, to those of another input, the class token to all, and so on."""
 Attention = Literal["fused", "explicit"]
 """How attention is computed: by the fused kernel where upstream has one, or as products that keep the weights."""
 
