@@ -195,6 +195,15 @@ def resolve(reference: str, *, from_record: bool = False) -> Any:
     return found
 
 
+def absolute(reference: str) -> str:
+    """A reference as a record keeps it: a file by its whole path, which is where it is now."""
+    place, _, path = reference.rpartition(":")
+    if not place.endswith(".py"):
+        return reference
+    file = Path(place)
+    return f"{(file if file.is_file() else _moved(file)).resolve()}:{path}"
+
+
 def address(entry: Any) -> str:
     """Where a class or function was written, whether or not it can be found there."""
     return f"{_place_of(entry.__module__)}:{entry.__qualname__}"
