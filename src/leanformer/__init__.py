@@ -47,6 +47,7 @@ _HOMES = {
     "Sweep": "experiments.sweep_records",
     "sweep": "experiments.sweep",
     "Task": "tasks",
+    "task": "tasks",
     "TASKS": "tasks",
     "track": "conditioning.tracking",
     "train": "training.loop",
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from leanformer.tasks import Data as Data
     from leanformer.tasks import Metric as Metric
     from leanformer.tasks import Task as Task
+    from leanformer.tasks import task as task
     from leanformer.training.loop import train as train
     from leanformer.training.result import Result as Result
     from leanformer.training.run import Run as Run

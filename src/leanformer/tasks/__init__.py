@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from leanformer.tasks.listops import ListOps as ListOps
     from leanformer.tasks.masked_token import MaskedToken as MaskedToken
     from leanformer.tasks.next_token import NextToken as NextToken
+    from leanformer.tasks.own import as_task as as_task
+    from leanformer.tasks.own import task as task
     from leanformer.tasks.pair_classes import PairClasses as PairClasses
     from leanformer.tasks.pathfinder import Pathfinder as Pathfinder
     from leanformer.tasks.pixel_classes import PixelClasses as PixelClasses
@@ -55,8 +57,9 @@ TASKS: "Registry[type[Task]]" = Registry(
 )
 """Every kind of task by name; `renamed` are the names that version 0.1 wrote."""
 
-_find, _ = lazily(__name__, {**_HOMES, **dict.fromkeys(("Data", "Metric", "Task", "load", "read"), "base")})
-__all__ = ["TASKS", "Data", "Metric", "Task", "load", "read", *_HOMES]  # noqa: PLE0604
+_PARTS = {**dict.fromkeys(("Data", "Metric", "Task", "load", "read"), "base"), "as_task": "own", "task": "own"}
+_find, _ = lazily(__name__, {**_HOMES, **_PARTS})
+__all__ = ["TASKS", *_PARTS, *_HOMES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

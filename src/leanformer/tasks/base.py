@@ -97,9 +97,11 @@ def read(plain: Mapping[str, Any]) -> Task:
     if not isinstance(kind := plain.get("kind"), str):
         raise ValueError(f"a task needs a kind, one of {', '.join(TASKS.names())}; got {kind!r}")
     task = TASKS.get(kind, from_record=True)
-    if not (isinstance(task, type) and issubclass(task, Task)):
-        raise ValueError(f'"{kind}" is not a task: needed is a subclass of leanformer.tasks.Task, got {task!r}')
     settings = {key: value for key, value in plain.items() if key != "kind"}
+    if not (isinstance(task, type) and issubclass(task, Task)):
+        from leanformer.tasks.own import as_task, with_settings
+
+        return with_settings(as_task(task, kind, from_record=True), settings)
     if unknown := settings.keys() - {item.name for item in fields(task)}:
         known = ", ".join(item.name for item in fields(task))
         raise ValueError(f"the task {kind} has no setting {', '.join(sorted(unknown))}; it has {known}")
