@@ -18,7 +18,6 @@ from typing import Any
 
 from leanformer import tasks
 from leanformer.costs.closed_forms import Setting, formula
-from leanformer.experiments.arms import ORIGINAL
 from leanformer.experiments.budgets import Budget
 from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves
 from leanformer.experiments.judging.estimates import estimate
@@ -95,7 +94,8 @@ def compare(
         from_first_process(lambda: stack.enter_context(locked(out)))
         data = tasks.load(recipe.task)
         if is_first_process():
-            say(f"data: {data.source}" + (f", {data.size:,} training samples" if data.size else ""))
+            for line in data.contents().lines():
+                say(line)
         fitted = recipe.fitted(data.options)
         plan: ComparisonPlan | None = from_first_process(
             lambda: make_plan(fitted, chosen, wanted, equal, out, data, margin)
@@ -113,9 +113,8 @@ def compare(
 
 def _is_decided(record: Comparison) -> bool:
     """Whether more seeds have nothing to decide: the main verdict is there, or runs that diverged forbid one."""
-    verdicts = [*record.verdict.lean.values(), *record.verdict.others.values()]
-    main = record.verdict.lean.get(ORIGINAL)
-    return all(found.diverged or found.outcome != "cannot tell" for found in ([main] if main else verdicts))
+    main = record.verdict.main
+    return main is None or bool(main.diverged) or main.outcome != "cannot tell"
 
 
 def _run_open(

@@ -63,10 +63,11 @@ class Contents:
 
     def lines(self) -> list[str]:
         """In words, one line and one for each note."""
-        counts = [f"{self.train:,} training" if self.train is not None else "new training samples at every step"]
-        if self.held_out is not None:
-            counts.append(f"{self.held_out:,} held-out")
-        words = f"{' and '.join(counts)} {self.samples}" if self.train is not None else ", ".join(counts)
+        counts = [f"{self.train:,} training"] if self.train is not None else []
+        counts += [f"{self.held_out:,} held-out"] if self.held_out is not None else []
+        words = f"{' and '.join(counts)} {self.samples}" if counts else ""
+        if self.train is None:
+            words = ", ".join(filter(None, ("new training samples at every step", words)))
         if self.tokens is not None:
             words += f" ({self.tokens[0]:,} and {self.tokens[1]:,} tokens)"
         if self.classes:

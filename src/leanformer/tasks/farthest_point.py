@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from leanformer.data.order import Order, Share, stream
-from leanformer.tasks.base import Batch, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
 from leanformer.tasks.settings import check
 
 Points = Float[Tensor, "batch points dim"]
@@ -102,6 +102,9 @@ class FarthestPointData(Data):
         self.options: Mapping[str, Any] = {"point_dim": task.dim}
         self.validation, self.test = (task.draw(task.held_out, part, 0, 0) for part in (VALIDATION, TEST))
         self.baselines = baselines(*self.test)
+
+    def contents(self) -> Contents:
+        return Contents(source=self.source, held_out=self.task.held_out)
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[tuple[Points, Points]]:
         for step in steps:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from leanformer.data import corpora, tokenizers
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream
-from leanformer.tasks.base import Batch, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
 from leanformer.tasks.settings import check
 
 TokenBatch = tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]
@@ -85,6 +85,15 @@ class MaskedTokenData(Data):
         self.source = f"{source}, {task.tokenizer} tokenizer"
         self.vocabulary, self.mask = made.get_vocab_size(), made.token_to_id("[MASK]")
         self.options: Mapping[str, Any] = {"vocab_size": self.vocabulary, "pad_token_id": made.token_to_id("[PAD]")}
+
+    def contents(self) -> Contents:
+        return Contents(
+            source=self.source,
+            samples=f"windows of {self.length} tokens",
+            train=self.size,
+            held_out=self._windows,
+            tokens=(len(self.train.tokens), len(self.held_out.tokens)),
+        )
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[TokenBatch]:
         for step in steps:

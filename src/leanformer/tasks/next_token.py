@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from leanformer.data import corpora, tokenizers
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share
-from leanformer.tasks.base import Batch, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
 from leanformer.tasks.settings import check
 
 TokenBatch = tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]
@@ -80,6 +80,15 @@ class NextTokenData(Data):
         self.size = (len(train.tokens) - 1) // self.length
         self.source = f"{source}, {task.tokenizer} tokenizer"
         self.options: Mapping[str, Any] = {"vocab_size": made.get_vocab_size()}
+
+    def contents(self) -> Contents:
+        return Contents(
+            source=self.source,
+            samples=f"windows of {self.length} tokens",
+            train=self.size,
+            held_out=(len(self.held_out.tokens) - 1) // self.length,
+            tokens=(len(self.train.tokens), len(self.held_out.tokens)),
+        )
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[TokenBatch]:
         for step in steps:

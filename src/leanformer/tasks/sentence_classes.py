@@ -17,7 +17,7 @@ from leanformer.data.glue import GLUE_TASKS, GlueTask, Rows
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share
 from leanformer.data.pieces import encoded
-from leanformer.tasks.base import Batch, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
 from leanformer.tasks.settings import check
 
 EVALUATED = 64
@@ -123,6 +123,12 @@ class SentenceClassesData(Data):
         self.padding = made.token_to_id("[PAD]")
         self.metric = Metric(self.glue_task.metric, "%", resolution=100 / len(splits[self.glue_task.held_out[0]]))
         self.options: Mapping[str, Any] = {"vocab_size": made.get_vocab_size(), "num_labels": self.glue_task.classes}
+
+    def contents(self) -> Contents:
+        first, *others = self.glue_task.held_out
+        notes = tuple(f"{name} is evaluated too, beside {first}, which gives the score" for name in others)
+        held_out = len(self.splits[first])
+        return Contents(source=self.source, samples="examples", train=self.size, held_out=held_out, notes=notes)
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[SentenceBatch]:
         train = self.splits["train"]

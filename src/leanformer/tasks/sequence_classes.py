@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from leanformer.data.order import Order, Share
 from leanformer.data.sequences import LabelledSequences
-from leanformer.tasks.base import Batch, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
 from leanformer.tasks.settings import check
 
 EVALUATED = 32_768
@@ -53,6 +53,10 @@ class SequenceData(Data):
         self.source, self.size, self.options = source, len(self.train), options
         self.length = self.tokens = length
         self.metric = Metric("accuracy", "%", resolution=100 / len(self.test))
+
+    def contents(self) -> Contents:
+        note = f"{len(self.validation):,} other samples give the curves; the held-out ones are used once, at the end"
+        return Contents(source=self.source, train=self.size, held_out=len(self.test), notes=(note,))
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[SequenceBatch]:
         for step in steps:
