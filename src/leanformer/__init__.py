@@ -32,6 +32,7 @@ _HOMES = {
     "lightning_callback": "conditioning.callbacks",
     "Limits": "designing.plan",
     "load_weights": "models.weights",
+    "Loaded": "models.loading",
     "measure": "conditioning.probing",
     "Metric": "tasks",
     "probe": "conditioning.probing",
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from leanformer.models.families import build as build
     from leanformer.models.families import describe as describe
     from leanformer.models.generation import generate as generate
+    from leanformer.models.loading import Loaded as Loaded
     from leanformer.models.names import architecture_of as architecture_of
     from leanformer.models.names import create as create
     from leanformer.models.registration import register as register

@@ -165,7 +165,7 @@ def test_missing_checkpoints(tmp_path: Path) -> None:
         lf.load_weights(model, tmp_path / "list.pt")
     swin = timm.create_model("swin_tiny_patch4_window7_224", depths=(1, 1, 1, 1))
     torch.save({"a": torch.ones(1)}, tmp_path / "other.pt")
-    with pytest.raises(ValueError, match="tensors differ, such as"):
+    with pytest.raises(ValueError, match="has nothing in common with this SwinTransformer: it holds a, the model"):
         lf.load_weights(swin, tmp_path / "other.pt")
 
 
@@ -211,17 +211,6 @@ def test_damaged_configs_are_named(tmp_path: Path) -> None:
         (tmp_path / "config.json").write_text(text)
         with pytest.raises(ValueError, match=message):
             lf.from_pretrained(tmp_path)
-
-
-def test_a_long_list_of_tensors_is_cut(tmp_path: Path) -> None:
-    torch.save({"state_dict": families.build(SMALL["vit"]).state_dict()}, tmp_path / "model.pt")
-    with pytest.raises(ValueError, match="does not fit") as raised:
-        lf.load_weights(families.build(SMALL["vit"].resized(depth=4)), tmp_path / "model.pt")
-    lines = str(raised.value).splitlines()
-    assert len(lines) == 1 + 6 + 1 + 1
-    assert lines[1] == "  stage 1, blocks.2.attn.proj.bias: in the model only"
-    assert lines[7] == "  and 18 more tensors"
-    assert lines[8].startswith("  the model is vit_tiny_patch16_224: 4 layers of 4 heads × 12")
 
 
 @pytest.mark.parametrize("content", [b"the cat 0 sat on mat 0", b"", b"\x80", b"\x80\x02.", b"PK\x03\x04", b"]."])

@@ -79,7 +79,8 @@ def _saved(pretrained: bool = False, description: dict[str, Any] | None = None, 
     """A model from a folder that `save_pretrained` wrote."""
     from leanformer.architecture import Architecture
     from leanformer.models.families import build
-    from leanformer.models.weights import load_weights, set_preprocessing
+    from leanformer.models.preprocessing import set_preprocessing
+    from leanformer.models.weights import load_weights
 
     if description is None:
         raise ValueError(f"{SAVED} reads a folder: timm.create_model('local-dir:FOLDER', pretrained=True)")
