@@ -23,6 +23,8 @@ _HOMES = {
     "Data": "tasks",
     "describe": "models.families",
     "design": "designing.plan",
+    "export": "models.exporting",
+    "Exported": "models.exporting",
     "FAMILIES": "models.families",
     "Family": "models.base",
     "from_pretrained": "models.weights",
@@ -79,6 +81,8 @@ if TYPE_CHECKING:
     from leanformer.experiments.sweep import sweep as sweep
     from leanformer.experiments.sweep_records import Sweep as Sweep
     from leanformer.models.base import Family as Family
+    from leanformer.models.exporting import Exported as Exported
+    from leanformer.models.exporting import export as export
     from leanformer.models.families import FAMILIES as FAMILIES
     from leanformer.models.families import attention_blocks as attention_blocks
     from leanformer.models.families import build as build
