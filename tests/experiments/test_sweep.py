@@ -12,10 +12,10 @@ from leanformer.costs.closed_forms import formula
 from leanformer.experiments import recipes
 from leanformer.experiments.comparison import summarise
 from leanformer.experiments.grid import Grid
+from leanformer.experiments.judging.estimates import Interval
 from leanformer.experiments.overrides import axes
 from leanformer.experiments.sweep import Cell, cells, read_record, sweep
 from leanformer.experiments.sweep_records import Difference, Sweep, SweepCell
-from leanformer.experiments.judging.estimates import Interval
 from leanformer.foundation.records.files import locked
 from leanformer.report import sweep as report
 from leanformer.report.figures.sweep import lines

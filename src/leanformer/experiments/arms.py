@@ -44,6 +44,16 @@ ArmName = Annotated[str, AfterValidator(checked_name)]
 """An arm's name inside a record."""
 
 
+def _checked_label(name: str) -> str:
+    if not name or len(name) > 100 or not name.isprintable():
+        raise ValueError(f"an arm is shown by up to 100 printable characters, got {name!r}")
+    return name
+
+
+ArmLabel = Annotated[str, AfterValidator(_checked_label)]
+"""What an arm is called in a record of scores, which never becomes the name of a folder."""
+
+
 def crossed(deep: Architecture, layers: Architecture) -> Architecture:
     """The depth of one and the layers of the other, stage by stage."""
     if len(deep.stages) != len(layers.stages):

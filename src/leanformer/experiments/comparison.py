@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -17,18 +17,23 @@ from pathlib import Path
 from typing import Any
 
 from leanformer import tasks
+from leanformer.architecture import Architecture
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.experiments.budgets import Budget
 from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves
+from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import estimate
 from leanformer.experiments.judging.judgement import judge_arms
+from leanformer.experiments.overrides import Arms, Settings, Sizes, adjusted, arm_names
 from leanformer.experiments.plan import PLAN, ComparisonPlan, folder_of, make_plan, read_plan, to_next_look
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
 from leanformer.experiments.registration import wanted_rule
+from leanformer.foundation.arguments import names, writable
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import fields_of
 from leanformer.foundation.records.files import locked, read_lines
+from leanformer.foundation.records.keeping import publish
 from leanformer.runners import choose
 from leanformer.runners.base import Event, read_failure
 from leanformer.training.loop import check_tracker
@@ -36,11 +41,6 @@ from leanformer.training.monitoring import TIMING
 from leanformer.training.result import Result, is_finished, read_result
 
 RECORD = "comparison.json"
-
-Listener = Callable[[str, int, Event], None]
-"""Receives a run's arm and seed, and an event: progress (step, loss), said (text), done, diverged (text)."""
-Planned = Callable[[ComparisonPlan, Sequence[tuple[str, int]]], None]
-"""Receives the plan, and which of its runs are still to do, by arm and seed."""
 
 
 class NothingFinished(ValueError):  # noqa: N818
@@ -50,7 +50,111 @@ class NothingFinished(ValueError):  # noqa: N818
 def compare(
     recipe: Recipe | str = "digits",
     *,
+    arms: str | Sequence[str] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    until: str | None = None,
+    max_seeds: int | None = None,
+    margin: float | None = None,
+    steps: int | None = None,
+    batch: int | None = None,
+    lr: float | None = None,
+    precision: str | None = None,
+    settings: Settings = (),
+    budget: str | None = None,
+    data: str | Path | None = None,
+    model: str | Architecture | None = None,
+    original: Sizes | None = None,
+    lean: Sizes | None = None,
+    arm: Arms = (),
+    start: str | Path | None = None,
+    jobs: int | None = None,
+    log_with: str = "",
     out: str | Path | None = None,
+    report: bool = True,
+    progress: bool | None = None,
+    say: Say | None = None,
+    planned: Planned | None = None,
+    listen: Listener | None = None,
+) -> Comparison:
+    """Train every arm with every seed and say what holds; returns the record that comparison.json keeps.
+
+    >>> record = lf.compare("digits", seeds=5)
+    >>> record.verdict.words
+    >>> lf.compare("images", data="photos", model="vit_small_patch16_224", lean={"depth": 7, "heads": 8})
+
+    It takes what `leanformer compare` takes, and writes the same files.
+
+    Args:
+        recipe: a recipe, or the name of one (`leanformer recipes` lists them).
+        arms: of original, lean, shallow, wide and the recipe's others; the recipe's choice by default.
+        seeds: how many, or which.
+        until: "decided" to add seeds at planned looks until lean against original is decided, instead of `seeds`. The
+            intervals allow for the looks.
+        max_seeds: the most seeds of such a comparison [default: 30].
+        margin: by how much the metric may be worse and the model still hold.
+        steps, batch, lr, precision: other settings of the training: optimizer steps of the original, samples per step,
+            the peak learning rate; "float32", "bfloat16" or "float16".
+        settings: any others, such as {"training.clip": 0.5, "task.shift": 2} or ["training.clip=0.5"].
+        budget: what is held equal: steps, epochs, tokens, flops or time, with or without an amount ("time=10m"); the
+            recipe's by default.
+        data: your data, or the folder that holds the recipe's data sets.
+        model: another original, by name or as an `Architecture`. The lean design is then what `lf.design` recommends.
+        original, lean: other sizes of these two: {"depth": 4, "heads": 8, "regime": "split"}, the same as a text,
+            "depth=4,heads=8,regime=split", or a whole `Architecture`.
+        arm: further arms: {"narrow": {"heads": 2}} or ["narrow:heads=2"].
+        start: a comparison whose trained models these begin with.
+        jobs: runs at a time [default: one per GPU or per core].
+        log_with: tensorboard, trackio or wandb.
+        out: the comparison's folder [default: runs/compare-RECIPE].
+        report: whether to write the page and the figures too.
+        progress: whether to show progress; by default in a terminal and in a notebook.
+        say, planned, listen: receive messages, the plan before it is run, and what the runs do.
+    """
+    found = as_recipe(recipe)
+    folder = place_of(out, f"compare-{found.name}")
+    with reporting(progress, say, planned, listen) as hooks:
+        chosen = adjusted(
+            found,
+            data=data,
+            model=model,
+            original=original,
+            lean=lean,
+            arm=arm,
+            settings=settings,
+            start=start,
+            steps=steps,
+            batch=batch,
+            lr=lr,
+            precision=precision,
+        )
+        listed = names(arms)
+        record = run_comparison(
+            chosen,
+            folder,
+            arms=None if listed is None else [*listed, *arm_names(arm)],
+            seeds=seeds,
+            until=until,
+            max_seeds=max_seeds,
+            budget=budget,
+            margin=margin,
+            jobs=jobs,
+            log_with=log_with,
+            hooks=hooks,
+        )
+        if is_first_process():
+            publish(record, folder / RECORD, report=report, say=hooks.say)
+    return record
+
+
+def place_of(out: str | Path | None, usual: str) -> Path:
+    """The folder that was asked for or the usual one in runs/, if it can be written to."""
+    return from_first_process(lambda: writable(Path("runs") / usual if out is None else Path(out)))
+
+
+def run_comparison(
+    recipe: Recipe,
+    out: Path,
+    *,
     arms: Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
     until: str | None = None,
@@ -59,55 +163,31 @@ def compare(
     margin: float | None = None,
     jobs: int | None = None,
     log_with: str = "",
-    say: Callable[[str], None] = lambda message: None,
-    planned: Planned = lambda plan, runs: None,
-    listen: Listener = lambda arm, seed, event: None,
+    hooks: Hooks = Hooks(),  # noqa: B008  it cannot be changed
 ) -> Comparison:
-    """Train every arm with every seed and say what holds; returns the record that comparison.json keeps.
-
-    >>> record = lf.compare("digits", seeds=5)
-    >>> record.verdict.words
-
-    Args:
-        recipe: a recipe, or the name of one (`leanformer recipes` lists them).
-        out: the comparison's folder [default: runs/compare-RECIPE].
-        arms: of original, lean, shallow, wide and the recipe's others; the recipe's choice by default.
-        seeds: how many, or which.
-        until: "decided" to add seeds at planned looks until lean against original is decided, instead of `seeds`. The
-            intervals allow for the looks.
-        max_seeds: the most seeds of such a comparison [default: 30].
-        budget: what is held equal: steps, epochs, tokens, flops or time, with or without an amount ("time=10m"); the
-            recipe's by default.
-        margin: by how much the metric may be worse and the model still hold.
-        jobs: runs at a time [default: one per GPU or per core].
-        log_with: tensorboard, trackio or wandb.
-        say, planned, listen: receive messages, the plan before it is run, and what the runs do.
-    """
-    recipe = _with_choices(as_recipe(recipe), arms, margin)
+    """Train what a folder lacks of a recipe's comparison; returns the record, which the caller writes."""
+    recipe = _with_choices(recipe, arms, margin)
     chosen, equal = None if seeds is None else _seeds(seeds), Budget.parse(budget or recipe.budget)
     wanted = wanted_rule(chosen, until, max_seeds)
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
-    out = Path(out) if out is not None else Path("runs") / f"compare-{recipe.name}"
     check_tracker(log_with)
     with contextlib.ExitStack() as stack:
         from_first_process(lambda: stack.enter_context(locked(out)))
         data = tasks.load(recipe.task)
         if is_first_process():
             for line in data.contents().lines():
-                say(line)
+                hooks.say(line)
         fitted = recipe.fitted(data.options)
         plan: ComparisonPlan | None = from_first_process(
             lambda: make_plan(fitted, chosen, wanted, equal, out, data, margin)
         )
         while plan is not None:
-            _run_open(plan, out, jobs, log_with, say, planned, listen)
+            _run_open(plan, out, jobs, log_with, hooks)
             record = summarise(out)
             plan = None if _is_decided(record) else from_first_process(partial(to_next_look, plan, out))
             if plan is not None and is_first_process():
-                say(f"{record.verdict.words}; next look: {len(plan.seeds)} seeds")
-        if is_first_process():
-            record.write(out / RECORD)
+                hooks.say(f"{record.verdict.words}; next look: {len(plan.seeds)} seeds")
         return record
 
 
@@ -117,26 +197,18 @@ def _is_decided(record: Comparison) -> bool:
     return main is None or bool(main.diverged) or main.outcome != "cannot tell"
 
 
-def _run_open(
-    plan: ComparisonPlan,
-    out: Path,
-    jobs: int | None,
-    log_with: str,
-    say: Callable[[str], None],
-    planned: Planned,
-    listen: Listener,
-) -> None:
+def _run_open(plan: ComparisonPlan, out: Path, jobs: int | None, log_with: str, hooks: Hooks) -> None:
     """Train the runs of a plan that have no result yet."""
     open_runs = {
         folder: (arm, seed) for arm, seed in plan.runs() if not is_finished(folder := folder_of(out, arm, seed))
     }
-    planned(plan, list(open_runs.values()))
+    hooks.planned(plan, list(open_runs.values()))
     if not open_runs and is_first_process():
-        say(f"{out} is complete: nothing to train; another folder, more seeds or more arms would run more")
+        hooks.say(f"{out} is complete: nothing to train; another folder, more seeds or more arms would run more")
 
     def hear(folder: Path, event: Event) -> None:
         if is_first_process():
-            listen(*open_runs[folder], event)
+            hooks.listen(*open_runs[folder], event)
 
     choose(jobs, plan.training.threads, log_with).run(list(open_runs), hear)
 

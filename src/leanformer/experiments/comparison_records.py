@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from leanformer.experiments import sentences
-from leanformer.experiments.arms import LEAN, ORIGINAL, ArmName
+from leanformer.experiments.arms import LEAN, ORIGINAL, ArmLabel
 from leanformer.experiments.budgets import Budget
 from leanformer.experiments.judging.estimates import Estimate
 from leanformer.experiments.judging.judgement import ComparisonVerdict
@@ -23,7 +23,7 @@ from leanformer.training.run import PlainTraining
 class ArmResult(RecordPart):
     """What an arm costs and what it scored."""
 
-    name: ArmName
+    name: ArmLabel
     architecture: PlainArchitecture | None
     """None for a model of the user's own, of which only `sizes` are known."""
     sizes: dict[str, Any] = {}
@@ -104,7 +104,8 @@ class Comparison(DatedRecord):
     name: str
     source: str
     """Where the data came from."""
-    seeds: list[int]
+    seeds: Sequence[int | str]
+    """Numbers; names where others trained the runs."""
     budget: Budget | None
     """None, as `task` and `training` are, where the user's own loop trained."""
     margin: float
@@ -113,7 +114,7 @@ class Comparison(DatedRecord):
     metric: Metric
     baselines: dict[str, float] = {}
     """What trivial answers score."""
-    arms: dict[ArmName, ArmResult]
+    arms: dict[ArmLabel, ArmResult]
     verdict: ComparisonVerdict
     failures: dict[str, str]
     """Runs that diverged, and why."""
@@ -121,7 +122,7 @@ class Comparison(DatedRecord):
     training: PlainTraining | None
     notes: list[str] = []
     """What could not be counted or measured, and why."""
-    runs: dict[ArmName, dict[str, RunCurves]]
+    runs: dict[ArmLabel, dict[str, RunCurves]]
     """By arm and seed."""
 
     def sentences(self) -> list[str]:

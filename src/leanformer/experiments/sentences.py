@@ -98,6 +98,25 @@ def _beyond_the_margin(found: Verdict) -> str:
     return " and is equivalent" if found.equivalent else ""
 
 
+def over_samples(found: Verdict) -> str:
+    """The wider interval: what other samples of the same kind would have said."""
+    assert found.samples is not None
+    about = f"for other samples like these {counted(found.samples.samples, 'held-out one')}"
+    flips = ""
+    if found.samples.gained is not None and found.samples.lost is not None:
+        flips = f"; {found.arm} gains {found.samples.gained:.1f} samples per seed and loses {found.samples.lost:.1f}"
+    interval, places = found.samples.interval, decimals(found.unit)
+    if interval is None:
+        return f"{about}, one seed has no interval{flips}"
+    said = ""
+    if found.outcome == "holds" and interval.low < -found.margin:
+        said = ", so that this verdict is one for these samples only"
+    if found.outcome == "loses" and interval.high >= -found.margin:
+        said = ", so that this verdict is one for these samples only"
+    shown = f"[{interval.low:+.{places}f}, {interval.high:+.{places}f}]"
+    return f"{about}, the interval of {found.arm} against {found.against} is {shown}{said}{flips}"
+
+
 def dominated(found: Verdict) -> str:
     return (
         f"seed {found.dominated_by} makes most of the spread of {found.arm} against {found.against}: look at its runs; "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,13 @@ from leanformer.architecture import KEEPS, Architecture
 from leanformer.conditioning.query_key import query_key_ranks
 from leanformer.costs.closed_forms import formula
 from leanformer.experiments import comparison
-from leanformer.experiments.comparison import Listener, NothingFinished, Planned, compare
+from leanformer.experiments.comparison import NothingFinished, place_of, run_comparison
 from leanformer.experiments.comparison_records import ArmResult, Comparison
 from leanformer.experiments.grid import Grid
+from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import paired
 from leanformer.experiments.judging.stopping_rules import FEWEST_SEEDS
+from leanformer.experiments.overrides import Settings, Sizes, adjusted, axes
 from leanformer.experiments.plan import folder_of
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
@@ -33,6 +35,7 @@ from leanformer.experiments.sweep_records import Difference, LeftOut, PlannedCel
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import circumstances, fields_of
 from leanformer.foundation.records.files import locked
+from leanformer.foundation.records.keeping import keep, publish
 from leanformer.training.run import differences
 from leanformer.training.settings import Training
 
@@ -161,36 +164,71 @@ def _recipe_at(recipe: Recipe, here: Sequence[Cell]) -> Recipe:
 
 
 def sweep(
-    recipe: Recipe | str,
+    recipe: Recipe | str = "farthest",
     *,
-    vary: Mapping[str, Sequence[Any]] | None = None,
+    vary: str | Sequence[str] | Mapping[str, Sequence[Any]] | None = None,
     equal_params: bool | None = None,
-    out: str | Path | None = None,
     seeds: int | Sequence[int] | None = None,
+    steps: int | None = None,
+    batch: int | None = None,
+    lr: float | None = None,
+    precision: str | None = None,
+    settings: Settings = (),
+    data: str | Path | None = None,
+    model: str | Architecture | None = None,
+    original: Sizes | None = None,
     jobs: int | None = None,
-    say: Callable[[str], None] = lambda message: None,
-    planned: Planned = lambda plan, runs: None,
-    listen: Listener = lambda arm, seed, event: None,
+    out: str | Path | None = None,
+    report: bool = True,
+    progress: bool | None = None,
+    say: Say | None = None,
+    planned: Planned | None = None,
+    listen: Listener | None = None,
 ) -> Sweep:
     """Train every design of a grid with every seed; returns the record that sweep.json keeps.
 
     >>> record = lf.sweep("digits", vary={"heads": [1, 2, 4, 8], "regime": ["fixed", "split"]})
 
+    It takes what `leanformer sweep` takes, and writes the same files.
+
     Args:
         recipe: a recipe or the name of one. The grid changes its original.
-        vary: the axes, in order. The score is drawn along the first, with one line for each value of the second and a
-            panel for each value of the others. Names are depth, heads, head_dim, mlp_dim, width, groups (of heads that
-            fill the width), regime (fixed or split), "task.NAME" and "training.NAME"; "task.dim+width" changes two
-            together. The recipe's own axes by default.
+        vary: the axes, in order; also as texts, ["heads=1,2,4"]. The score is drawn along the first, with one line for
+            each value of the second and a panel for each value of the others. Names are depth, heads, head_dim,
+            mlp_dim, width, groups (of heads that fill the width), regime (fixed or split), "task.NAME" and
+            "training.NAME"; "task.dim+width" changes two together. The recipe's own axes by default.
         equal_params: whether every design gets the MLP that makes it as large as the original of its depth.
         out: the sweep's folder [default: runs/sweep-RECIPE]. Values that are not there yet are added to it.
-        seeds, jobs, say, planned, listen: as for `compare`.
+        report: whether to write the page and the figure too.
+        seeds, steps, batch, lr, precision, settings, data, model, original: as for `lf.compare`.
+        jobs, progress, say, planned, listen: as for `lf.compare`.
     """
-    recipe = as_recipe(recipe)
-    grid = _grid(recipe, vary, equal_params)
+    given = as_recipe(recipe)
+    folder = place_of(out, f"sweep-{given.name}")
+    with reporting(progress, say, planned, listen) as hooks:
+        chosen = adjusted(
+            given,
+            data=data,
+            model=model,
+            original=original,
+            settings=settings,
+            steps=steps,
+            batch=batch,
+            lr=lr,
+            precision=precision,
+        )
+        record = _swept(chosen, _grid(chosen, vary, equal_params), folder, seeds, jobs, hooks)
+        if is_first_process():
+            publish(record, folder / RECORD, report=report, say=hooks.say)
+    return record
+
+
+def _swept(
+    recipe: Recipe, grid: Grid, out: Path, seeds: int | Sequence[int] | None, jobs: int | None, hooks: Hooks
+) -> Sweep:
+    """Train what a folder lacks of a sweep."""
     if len(recipe.original.stages) > 1:
         raise ValueError(f"sweeps take models of one stage; {recipe.original.name} has {len(recipe.original.stages)}")
-    out = Path(out) if out is not None else Path("runs") / f"sweep-{recipe.name}"
     there = _read_plan(out)
     grid, wanted = (grid, None) if there is None else _joined(grid, there, recipe, out)
     found, left_out = cells(recipe, grid, wanted)
@@ -200,32 +238,34 @@ def sweep(
         if _read_plan(out) != there:
             raise ValueError(f"another process has just changed the sweep in {out}: repeat the command")
         for skipped in left_out if is_first_process() else ():
-            say(f"left out: {in_words(skipped.values)}: {skipped.why}")
+            hooks.say(f"left out: {in_words(skipped.values)}: {skipped.why}")
         from_first_process(lambda: _plan(recipe, grid, found, left_out, there).write(out / PLAN))
         for number, (place, arms) in enumerate(made.items(), start=1):
             if place and is_first_process():
-                say(f"{place}: {number} of {len(made)}")
+                hooks.say(f"{place}: {number} of {len(made)}")
             try:
-                compare(arms, out=out / place, seeds=seeds, jobs=jobs, say=say, planned=planned, listen=listen)
+                compared = run_comparison(arms, out / place, seeds=seeds, jobs=jobs, hooks=hooks)
             except NothingFinished as error:  # every run diverged; the other places may still show something
-                say(str(error))
-        record = from_first_process(lambda: summarise(out))
-        if is_first_process():
-            record.write(out / RECORD)
-        return record
+                hooks.say(str(error))
+                continue
+            if is_first_process():
+                keep(compared, out / place / comparison.RECORD)
+        return from_first_process(lambda: summarise(out))
 
 
 def _read_plan(out: Path) -> SweepPlan | None:
     return SweepPlan.read(out / PLAN) if (out / PLAN).is_file() else None
 
 
-def _grid(recipe: Recipe, vary: Mapping[str, Sequence[Any]] | None, equal_params: bool | None) -> Grid:
+def _grid(
+    recipe: Recipe, vary: str | Sequence[str] | Mapping[str, Sequence[Any]] | None, equal_params: bool | None
+) -> Grid:
     own = recipe.grid or Grid(axes={})
-    axes = own.axes if vary is None else vary
-    if not axes:
+    chosen = axes(vary) if vary else dict(own.axes)
+    if not chosen:
         raise ValueError(f'the recipe {recipe.name} names nothing to vary: give axes, such as "heads=1,2,4,8"')
     return Grid(
-        axes={name: tuple(values) for name, values in axes.items()},
+        axes=chosen,
         equal_params=own.equal_params if equal_params is None else equal_params,
     )
 
@@ -329,7 +369,8 @@ def _cells(out: Path, plan: SweepPlan, records: Mapping[str, Comparison]) -> lis
         if record is None or cell.arm not in record.arms:
             continue
         if (cell.place, cell.arm) not in ranks:
-            ranks[cell.place, cell.arm] = _effective_rank(out / cell.place, record.arms[cell.arm], record.seeds)
+            runs = [folder_of(out / cell.place, cell.arm, seed) for seed in record.seeds if isinstance(seed, int)]
+            ranks[cell.place, cell.arm] = _effective_rank(runs, record.arms[cell.arm])
         arm = record.arms[cell.arm]
         found.append(
             SweepCell(
@@ -361,9 +402,9 @@ def _with_difference(cell: SweepCell, found: Sequence[SweepCell], plan: SweepPla
     return cell
 
 
-def _effective_rank(folder: Path, arm: ArmResult, seeds: Sequence[int]) -> float | None:
+def _effective_rank(runs: Sequence[Path], arm: ArmResult) -> float | None:
     ranks: list[float] = []
-    for place in (folder_of(folder, arm.name, seed) / "model" for seed in seeds):
+    for place in (run / "model" for run in runs):
         if not place.is_dir():
             continue
         model = models.from_pretrained(place)

@@ -18,7 +18,7 @@ from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, WIDE
 from leanformer.experiments.judging.stopping_rules import ERROR, Rule, fixed
 from leanformer.foundation.records.base import RecordPart
 
-Scores = Mapping[str, Mapping[int, float]]
+Scores = Mapping[str, Mapping[Any, float]]
 """By arm, the score of every seed."""
 
 

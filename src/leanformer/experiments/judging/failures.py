@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -60,12 +61,19 @@ def bad_runs(
     return found
 
 
-def dominating(differences: Mapping[int, float]) -> int | None:
-    """The seed whose difference is an outlier by Grubbs's test, so that it alone makes most of the spread; or None."""
+def dominating(differences: Mapping[Any, float], least: float = 0.0) -> Any | None:
+    """The seed whose difference is an outlier by Grubbs's test, so that it alone makes most of the spread; or None.
+
+    Args:
+        differences: by seed.
+        least: seeds that are closer to the median than this do not matter.
+    """
     values, count = np.asarray(list(differences.values()), dtype=np.float64), len(differences)
     if count < 4 or not (deviation := float(values.std(ddof=1))):
         return None
     distances = np.abs(values - values.mean()) / deviation
+    if abs(values[distances.argmax()] - np.median(values)) <= least:
+        return None
     t = float(stats.t.ppf(1 - OUTLIER_ERROR / (2 * count), count - 2))
     limit = (count - 1) / math.sqrt(count) * math.sqrt(t**2 / (count - 2 + t**2))
     return list(differences)[int(distances.argmax())] if distances.max() > limit else None

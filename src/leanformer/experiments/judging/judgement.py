@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import computed_field
 
@@ -11,7 +11,7 @@ from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW
 from leanformer.experiments.judging.estimates import Effects, Scores, effects
 from leanformer.experiments.judging.failures import BadRuns, bad_runs
 from leanformer.experiments.judging.stopping_rules import Rule
-from leanformer.experiments.judging.verdicts import Outcome, Pair, Verdict, judge_pairs
+from leanformer.experiments.judging.verdicts import Outcome, Outcomes, Pair, Verdict, judge_pairs
 from leanformer.foundation.records.base import RecordPart
 from leanformer.tasks.base import Metric
 
@@ -28,10 +28,19 @@ class ComparisonVerdict(RecordPart):
     bad_runs: dict[str, BadRuns] = {}
     """By arm, in records since 0.2."""
 
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return [*self.lean.values(), *self.others.values()]
+
+    @property
+    def main(self) -> Verdict | None:
+        """Lean against the original; where there is no lean, the first other arm."""
+        return self.lean.get(ORIGINAL) or next((found for found in self.others.values() if not self.lean), None)
+
     @computed_field  # type: ignore[prop-decorator]
     @property
     def outcome(self) -> Outcome | None:
-        return self.lean[ORIGINAL].outcome if ORIGINAL in self.lean else None
+        return self.main.outcome if self.main else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -41,18 +50,25 @@ class ComparisonVerdict(RecordPart):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def all_words(self) -> list[str]:
-        verdicts = [*self.lean.values(), *self.others.values()]
-        found = [verdict.words for verdict in verdicts]
+        found = [verdict.words for verdict in self.verdicts]
         if self.effects is not None and self.effects.total.t is not None:
             found.append(sentences.attribution(self.effects, self.unit))
-        found += [sentences.dominated(verdict) for verdict in verdicts if verdict.dominated_by is not None]
+        found += [sentences.over_samples(verdict) for verdict in self.verdicts if verdict.samples]
+        found += [sentences.dominated(verdict) for verdict in self.verdicts if verdict.dominated_by is not None]
         if self.bad_runs:
             found.append(sentences.bad_runs(self.bad_runs))
         return found
 
 
 def judge_arms(
-    scores: Scores, margin: float, metric: Metric, *, rule: Rule | None = None, diverged: Sequence[str] = ()
+    scores: Scores,
+    margin: float,
+    metric: Metric,
+    *,
+    against: str = ORIGINAL,
+    rule: Rule | None = None,
+    diverged: Sequence[str] = (),
+    outcomes: Mapping[str, Outcomes] | None = None,
 ) -> ComparisonVerdict:
     """Lean against original and control, every other arm against the original, all under one error rate.
 
@@ -60,15 +76,19 @@ def judge_arms(
         scores: by arm, the score of every seed that finished.
         margin: what difference would matter, in the metric's units.
         metric: what was scored.
+        against: the arm that others are compared with.
         rule: when results are looked at [default: once, at the seeds that are there].
         diverged: the arm of each run that diverged.
+        outcomes: by arm and seed, the outcome of every held-out sample, where they are known.
     """
-    others = [arm for arm in scores if arm not in (ORIGINAL, LEAN, SHALLOW)]
-    asked = [(LEAN, ORIGINAL), (LEAN, SHALLOW), *((arm, ORIGINAL) for arm in others)]
+    usual = against == ORIGINAL and LEAN in scores
+    others = [arm for arm in scores if arm not in ((ORIGINAL, LEAN, SHALLOW) if usual else (against,))]
+    asked = [(LEAN, ORIGINAL), (LEAN, SHALLOW)] if usual else []
+    known: Mapping[str, Outcomes] = outcomes or {}
     pairs = [
-        Pair(arm, against, scores[arm], scores[against])
-        for arm, against in asked
-        if scores.get(arm, {}).keys() & scores.get(against, {}).keys()
+        Pair(arm, other, scores[arm], scores[other], known.get(arm, {}), known.get(other, {}))
+        for arm, other in (*asked, *((arm, against) for arm in others))
+        if scores.get(arm, {}).keys() & scores.get(other, {}).keys()
     ]
     found = judge_pairs(
         pairs,
@@ -80,9 +100,9 @@ def judge_arms(
         diverged=list(diverged),
     )
     return ComparisonVerdict(
-        lean={verdict.against: verdict for verdict in found if verdict.arm == LEAN},
-        others={verdict.arm: verdict for verdict in found if verdict.arm != LEAN},
-        effects=effects(scores, metric.sign, metric.resolution, rule),
+        lean={verdict.against: verdict for verdict in found if usual and verdict.arm == LEAN},
+        others={verdict.arm: verdict for verdict in found if not usual or verdict.arm != LEAN},
+        effects=effects(scores, metric.sign, metric.resolution, rule) if usual else None,
         unit=metric.unit,
         bad_runs=bad_runs(
             {arm: list(runs.values()) for arm, runs in scores.items()}, list(diverged), margin, metric.sign

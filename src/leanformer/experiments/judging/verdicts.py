@@ -12,18 +12,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 from pydantic import computed_field
 from scipy import stats
 
 from leanformer.experiments import sentences
 from leanformer.experiments.judging.estimates import Estimate, Interval, differences, estimate, interval
 from leanformer.experiments.judging.failures import dominating
+from leanformer.experiments.judging.samples import SampleInterval, over_samples
 from leanformer.experiments.judging.stopping_rules import ALWAYS, ERROR, FEWEST_SEEDS, MOST_SEEDS, Rule, fixed
 from leanformer.foundation.records.base import RecordPart
 
 POWER = 0.8
 
 Outcome = Literal["holds", "loses", "cannot tell"]
+
+
+Outcomes = Mapping[Any, Float[ndarray, " samples"]]
+"""By seed, the outcome of every held-out sample."""
 
 
 class Pair(NamedTuple):
@@ -33,6 +40,9 @@ class Pair(NamedTuple):
     against: str
     ours: Mapping[Any, float]
     theirs: Mapping[Any, float]
+    our_outcomes: Outcomes = {}
+    """Where they are known, for the interval over samples."""
+    their_outcomes: Outcomes = {}
 
 
 class Question(RecordPart):
@@ -71,8 +81,10 @@ class Verdict(RecordPart):
     """Below zero, likewise."""
     equivalent: bool = False
     """Neither better nor worse by more than the margin, likewise."""
-    dominated_by: int | None = None
+    dominated_by: int | str | None = None
     """The seed that makes most of the spread, if one does."""
+    samples: SampleInterval | None = None
+    """For samples like the held-out ones, where the outcome of every sample is known."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -131,7 +143,8 @@ class _Judged:
     ) -> None:
         if not pair.ours.keys() & pair.theirs.keys():
             raise ValueError(f"{pair.arm} and {pair.against} have no seed in common")
-        self.pair, self.margin, self.resolution = pair, margin, math.sqrt(2) * resolution
+        self.pair, self.margin, self.sign = pair, margin, sign
+        self.resolution = math.sqrt(2) * resolution  # of a difference
         self.diverged = {arm: diverged.count(arm) for arm in (pair.arm, pair.against) if arm in diverged}
         self.values = dict(
             zip(sorted(pair.ours.keys() & pair.theirs.keys()), differences(pair.ours, pair.theirs, sign), strict=True)
@@ -167,7 +180,26 @@ class _Judged:
             better=better,
             lower=lower,
             equivalent=equivalent,
-            dominated_by=dominating(self.values),
+            dominated_by=dominating(self.values, self.margin / 2),
+            samples=self.over_samples(error, unit),
+        )
+
+    def over_samples(self, error: float, unit: str) -> SampleInterval | None:
+        """Over the seeds that are judged, if the outcomes of all of them are known, on the same samples."""
+        seeds = list(self.values)[: self.seeds]
+        ours, theirs = self.pair.our_outcomes, self.pair.their_outcomes
+        if not all(seed in ours and seed in theirs for seed in seeds):
+            return None
+        if len({len(outcomes[seed]) for outcomes in (ours, theirs) for seed in seeds}) != 1:
+            return None
+        return over_samples(
+            np.stack([ours[seed] for seed in seeds]),
+            np.stack([theirs[seed] for seed in seeds]),
+            self.rule,
+            error=error,
+            sign=self.sign,
+            scale=100 if unit == "%" else 1,
+            resolution=self.resolution / math.sqrt(2),
         )
 
 

@@ -24,6 +24,7 @@ KINDS = {
     "failure": "leanformer.runners.base:Failure",
     "plan": "leanformer.experiments.plan:ComparisonPlan",
     "comparison": "leanformer.experiments.comparison_records:Comparison",
+    "simulation": "leanformer.experiments.judging.simulation:Simulation",
     "sweep-plan": "leanformer.experiments.sweep_records:SweepPlan",
     "sweep": "leanformer.experiments.sweep_records:Sweep",
     "glue": "leanformer.experiments.glue:Glue",

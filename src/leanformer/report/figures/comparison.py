@@ -33,7 +33,7 @@ def available(record: Comparison) -> dict[str, tuple[str, Callable[[], Figure]]]
         found["learning_curves"] = (f"Held-out {metric} along training", lambda: learning_curves(record))
     if any(arm.score and arm.params for arm in record.arms.values()):
         found["score_by_params"] = (f"{metric.capitalize()} against parameters", lambda: score_by_params(record))
-    if record.verdict.lean:
+    if record.verdict.verdicts:
         caption = "Paired differences and their 95 % intervals"
         found = {"differences": (caption, lambda: differences(record)), **found}
     if any(sum(1 for point in run if point.kappa) > 1 for evaluations in runs.values() for run in evaluations):
@@ -135,7 +135,7 @@ def differences(record: Comparison) -> Figure:
     rows = [(f"{LEAN} − {against}", found.difference) for against, found in verdict.lean.items()]
     if verdict.effects:
         rows.append((f"{SHALLOW} − {ORIGINAL}", verdict.effects.depth))
-    rows += [(f"{arm} − {ORIGINAL}", found.difference) for arm, found in verdict.others.items()]
+    rows += [(f"{arm} − {found.against}", found.difference) for arm, found in verdict.others.items()]
 
     def draw(axes: Axes) -> None:
         for place, (_, found) in enumerate(reversed(rows)):
