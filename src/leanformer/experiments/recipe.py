@@ -20,14 +20,21 @@ class Recipe:
     """What `leanformer compare` runs."""
 
     name: str
+    """What reports and folders call it."""
     task: Task
+    """What is learned; also a function that returns a task, or a reference to one."""
     original: Architecture
+    """The model that others are compared with."""
     lean: Architecture
+    """The leaner design."""
     training: Training
+    """How every arm is trained."""
     margin: float
     """By how much a model may be worse and still hold, in the metric's units."""
     arms: tuple[str, ...] = (ORIGINAL, LEAN, SHALLOW)
+    """Of original, lean, shallow (lean's depth, original's layers) and wide (original's depth, lean's layers)."""
     seeds: int = 3
+    """How many seeds each arm is trained with."""
     others: Mapping[str, Architecture] = field(default_factory=dict)
     """More arms, by name."""
     budget: str = "steps"
@@ -36,6 +43,12 @@ class Recipe:
     """A comparison whose trained models these begin with, arm by arm and seed by seed."""
     grid: Grid | None = None
     """What `leanformer sweep` varies."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.task, str) or callable(self.task):
+            from leanformer.tasks import as_task
+
+            object.__setattr__(self, "task", as_task(self.task))
 
     def arm(self, name: str) -> Arm:
         if name in self.others:

@@ -8,11 +8,15 @@ To add a recipe, write a function that returns a `Recipe`. Name it by a referenc
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from leanformer.experiments.recipe import Recipe
-from leanformer.foundation.registry import Registry
+from leanformer.foundation.registry import Registry, absolute, in_one_line, reference_to
+from leanformer.foundation.yaml_files import is_yaml
 
 _FUNCTIONS = {
     "images": ("digits", "fashion-mnist", "cifar10", "images"),
@@ -52,12 +56,25 @@ def names() -> list[str]:
 
 
 def recipe(name: str) -> Recipe:
-    """The recipe of that name, or that a reference names."""
-    found: Any = RECIPES.get(name)
+    """The recipe of that name, that a reference names, or that a YAML file holds."""
+    if is_yaml(name):
+        from leanformer.experiments.recipe_files import read_recipe
+
+        return read_recipe(name)
+    return _made(RECIPES.get(name), name)
+
+
+def _made(found: Any, name: str) -> Recipe:
+    """A recipe, from the function that makes it if it is one. A task that only the recipe holds is found through it."""
     made = _called(found, name) if callable(found) else found
     if not isinstance(made, Recipe):
         raise ValueError(f"{name} gives a {type(made).__name__}; needed is a function that returns a leanformer Recipe")
-    return made
+    from leanformer.tasks.own import OwnTask, as_task, made_by
+
+    if not isinstance(made.task, OwnTask):
+        return made
+    reference = absolute(name) if ":" in name else reference_to(found)
+    return replace(made, task=made_by(found, reference, made.task) if callable(found) else as_task(made, reference))
 
 
 def _called(found: Callable[..., Any], name: str) -> Any:
@@ -67,13 +84,20 @@ def _called(found: Callable[..., Any], name: str) -> Any:
         raise ValueError(
             f"{name} cannot be called without arguments; needed is a function that returns a Recipe"
         ) from None
-    return found()
+    try:
+        return found()
+    except Exception as error:
+        file = getattr(sys.modules.get(found.__module__), "__file__", None)
+        raise ValueError(f"{name} fails: {in_one_line(error, file and Path(file))}") from error
 
 
-def as_recipe(given: Recipe | str) -> Recipe:
-    return given if isinstance(given, Recipe) else recipe(given)
+def as_recipe(given: Recipe | str | Path | Callable[[], Recipe]) -> Recipe:
+    """A recipe from what stands for one: a name, a reference, a YAML file, or a function that returns one."""
+    if isinstance(given, Recipe):
+        return given
+    return _made(given, given.__qualname__) if callable(given) else recipe(str(given))
 
 
 def description(name: str) -> str:
     """What a recipe says of itself: its command, its time, the score to expect."""
-    return inspect.getdoc(RECIPES.get(name)) or ""
+    return f"The recipe in {name}." if is_yaml(name) else inspect.getdoc(RECIPES.get(name)) or ""
