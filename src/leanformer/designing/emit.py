@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-import yaml
-
 from leanformer.architecture import Architecture
 from leanformer.models import families
+from leanformer.models.design_files import design_text
 
 Form = Literal["timm", "hf", "yaml"]
 
@@ -16,7 +15,7 @@ def emit(architecture: Architecture, form: Form) -> str:
     """The design as a call (`timm`), as a Hugging Face configuration (`hf`), or as plain numbers (`yaml`)."""
     family = families.family(architecture.family)
     if form == "yaml":
-        return yaml.safe_dump(architecture.to_dict(), sort_keys=False)
+        return design_text(architecture)
     if form == "hf":
         if not hasattr(family, "config"):
             raise ValueError(f'the form "hf" is for language models; {architecture.name} is not one: use timm or yaml')

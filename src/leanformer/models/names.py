@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 from leanformer.architecture import Architecture, Keep, Numbers, Regime
+from leanformer.foundation.yaml_files import is_yaml
 from leanformer.models import families
+from leanformer.models.design_files import read_design
 from leanformer.models.published import LEAN_MODELS
 from leanformer.models.weights import read_folder
 
@@ -29,8 +31,8 @@ def architecture_of(
     if name in LEAN_MODELS:
         row = LEAN_MODELS[name]
         architecture = row.design(families.read(row.base, **options))
-    elif Path(name).is_dir():
-        architecture = read_folder(Path(name))
+    elif is_yaml(name) or Path(name).is_dir():
+        architecture = read_design(name) if is_yaml(name) else read_folder(Path(name))
         families.family(architecture.family).refuse(options)
         architecture = architecture.with_options(**options)
     else:
@@ -57,7 +59,8 @@ def create(
 
     Args:
         name: a timm or Hugging Face model, `crammed-bert`, `tinystories-gpt2`, `nystromformer-…`, or one of the paper's
-            `lean_…` models. `leanformer models` lists the names. A saved model is read by `from_pretrained`.
+            `lean_…` models. `leanformer models` lists the names. Also a YAML file with a design, as `leanformer design`
+            emits it. A saved model is read by `from_pretrained`.
         depth, heads, head_dim, mlp_dim, width, keep: other sizes, as `Architecture.resized` takes them.
         device: where to build; "meta" gives shapes without weights.
         options: the family's own, such as num_classes and img_size for images, or vocab_size for text.

@@ -68,6 +68,7 @@ class ImageClasses(Task):
     cutmix: float = 0.0
     """α of cutmix. If both are given, each batch uses one of them, at random."""
     label_smoothing: float = 0.0
+    """Share of each label that is spread over all classes."""
     workers: int = 4
     """Processes that decode, for sets that are not kept in memory."""
 

@@ -32,8 +32,11 @@ class Drawn(Task):
     """Data that are drawn here: how many samples, and from which seed."""
 
     train: int
+    """Training samples."""
     validation: int
+    """Samples that give the curves."""
     test: int
+    """Samples that give the score."""
     seed: int = 0
     """Seed of the data, the same in every run."""
     workers: int = 1

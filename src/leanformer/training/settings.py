@@ -33,7 +33,9 @@ class Training:
     weight_decay: float = 0.05
     """Of matrices. Biases, norms and what the model itself exempts have none."""
     betas: tuple[float, float] = (0.9, 0.999)
+    """Decay of AdamW's averages of the gradient and of its square."""
     eps: float = 1e-8
+    """What AdamW adds to the root of the averaged square."""
     clip: float | None = 1.0
     """Largest norm of the gradient; None for no clipping."""
     accumulate: int = 1
