@@ -101,3 +101,27 @@ def test_a_transposed_view_is_not_taken_for_another_name_of_the_same_tensor(tmp_
     assert found is not None
     assert torch.equal(found.tensors["model"]["b"], square.T)
     assert found.tensors["model"]["c"] is found.tensors["model"]["a"]
+
+
+def test_checkpoints_behind_a_damaged_one_are_kept(tmp_path: Path) -> None:
+    """A damaged checkpoint of a late step does not count as one of the last few."""
+    places = Checkpoints(tmp_path, keep=1)
+    places.save(9, {"model": {}}, {}, best=None)
+    (places.path(9) / "state.json").write_text("{")
+    assert places.latest() is None
+    places.save(2, {"model": {}}, {}, best=None)
+    found = places.latest()
+    assert found is not None
+    assert found.step == 2
+    assert places.steps() == [2]
+
+
+@pytest.mark.parametrize("left", ["step-00000009", ".step-00000002.part", "step-5", "step-x"])
+def test_what_is_no_checkpoint_is_not_in_the_way(left: str, tmp_path: Path) -> None:
+    places = Checkpoints(tmp_path, keep=1)
+    (tmp_path / left).write_text("a file")
+    places.latest()
+    places.tidy()
+    for step in (2, 4):
+        places.save(step, {"model": {}}, {}, best=None)
+    assert places.steps() == [4]

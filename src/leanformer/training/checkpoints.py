@@ -7,7 +7,6 @@ found when a checkpoint is opened; the one before it is used then.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -22,8 +21,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from leanformer.foundation.records.files import flush, read_json, read_text
+from leanformer.foundation.records.sums import SUMS, seal, sha256
 
-SUMS, STATE = "SHA256SUMS", "state.json"
+STATE = "state.json"
 Tensors = Mapping[str, torch.Tensor]
 Say = Callable[[str], None]
 
@@ -47,27 +47,30 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Steps that were saved, oldest first, good or not."""
-        found = (re.fullmatch(r"step-(\d+)", path.name) for path in self.folder.glob("step-*"))
+        found = (re.fullmatch(r"step-(\d{8,})", path.name) for path in self.folder.glob("step-*"))
         return sorted(int(match[1]) for match in found if match)
 
     def path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
 
     def save(self, step: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any], best: int | None) -> None:
-        """Write aside, flush to the disk, move into place; then delete what is neither recent nor the best."""
+        """Write aside, flush to the disk, move into place; then delete what is neither recent nor the best.
+
+        Those of later steps are damaged: the run has resumed from one before them.
+        """
         aside = self.folder / f".step-{step:08d}.part"
         try:
             self._room_for(sum(tensor.nbytes for group in tensors.values() for tensor in group.values()))
-            shutil.rmtree(aside, ignore_errors=True)
+            _discard(aside)
             aside.mkdir(parents=True)
             _write(aside, tensors, state)
-            shutil.rmtree(self.path(step), ignore_errors=True)
+            _discard(self.path(step))
             os.replace(aside, self.path(step))
             flush(self.folder)
         except (OSError, SafetensorError) as error:
-            shutil.rmtree(aside, ignore_errors=True)
+            _discard(aside)
             raise OSError(self._not_saved(step, error)) from error
-        recent = self.steps()[-self.keep :]
+        recent = [saved for saved in self.steps() if saved <= step][-self.keep :]
         for old in self.steps():
             if old not in recent and old != best:
                 self._remove(old)
@@ -75,14 +78,14 @@ class Checkpoints:
     def _remove(self, step: int) -> None:
         """Take a checkpoint out of sight in one move, so that a kill leaves no half of it."""
         aside = self.folder / f".step-{step:08d}.part"
-        shutil.rmtree(aside, ignore_errors=True)
+        _discard(aside)
         os.replace(self.path(step), aside)
-        shutil.rmtree(aside)
+        _discard(aside)
 
     def tidy(self) -> None:
         """Remove what a kill left behind: half-written and half-removed checkpoints."""
         for left in self.folder.glob(".step-*.part"):
-            shutil.rmtree(left, ignore_errors=True)
+            _discard(left)
 
     def _room_for(self, size: int) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -122,6 +125,14 @@ class Checkpoints:
         return None
 
 
+def _discard(path: Path) -> None:
+    """Remove a checkpoint, or whatever lies in its place."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _write(folder: Path, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
     aliases: dict[str, dict[str, str]] = {}
     for name, group in tensors.items():
@@ -130,8 +141,7 @@ def _write(folder: Path, tensors: Mapping[str, Tensors], state: Mapping[str, Any
     text = json.dumps({"aliases": aliases, **state}, allow_nan=False)
     (folder / STATE).write_text(text, encoding="utf-8")
     files = sorted(folder.iterdir())
-    sums = "".join(f"{_sha256(path)}  {path.name}\n" for path in files)
-    (folder / SUMS).write_text(sums, encoding="utf-8")
+    seal(folder)
     for path in (*files, folder / SUMS, folder):
         flush(path)
 
@@ -147,7 +157,7 @@ def _read(folder: Path, step: int) -> Checkpoint:
     for name, digest in sums.items():
         if not (folder / name).is_file():
             raise ValueError(f"{name} is missing")
-        if _sha256(folder / name) != digest:
+        if sha256(folder / name) != digest:
             raise ValueError(f"{name} does not match its checksum")
     state = read_json(folder / STATE)
     tensors = {}
@@ -173,8 +183,3 @@ def _unshared(tensors: Tensors) -> tuple[dict[str, torch.Tensor], dict[str, str]
         else:
             aliases[name] = source
     return own, aliases
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,10 +10,12 @@ from leanformer.foundation.records.files import read_text, write_text
 SUMS = "SHA256SUMS"
 
 
-def seal(folder: Path) -> None:
-    """Write down the checksums of all files in a folder."""
+def seal(folder: Path) -> dict[str, str]:
+    """Write down the checksums of all files in a folder; returns them by name."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != SUMS)
-    write_text(folder / SUMS, "".join(f"{sha256(path)}  {path.name}\n" for path in files))
+    sums = {path.name: sha256(path) for path in files}
+    write_text(folder / SUMS, "".join(f"{digest}  {name}\n" for name, digest in sums.items()))
+    return sums
 
 
 def unseal(folder: Path) -> None:
@@ -21,10 +23,13 @@ def unseal(folder: Path) -> None:
     (folder / SUMS).unlink(missing_ok=True)
 
 
-def check_seal(folder: Path) -> None:
-    """A `ValueError` that names the file if one is not what it was when the folder was sealed."""
+def check_seal(folder: Path) -> dict[str, str]:
+    """A `ValueError` that names the file if one is not what it was when the folder was sealed; else the checksums.
+
+    They are empty if the folder is not sealed.
+    """
     if not (folder / SUMS).exists():
-        return
+        return {}
     try:
         text = read_text(folder / SUMS)
     except UnicodeDecodeError:
@@ -40,6 +45,7 @@ def check_seal(folder: Path) -> None:
             raise ValueError(
                 f"{path} does not match its checksum; restore it from a copy, or delete {SUMS} if the change was meant"
             )
+    return {name: digest for digest, _, name in lines}
 
 
 def sha256(path: Path) -> str:
