@@ -1,5 +1,6 @@
 """What a run folder says of itself is checked: foreign checkpoints, changed results, leftovers of kills."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -7,15 +8,23 @@ from pathlib import Path
 import pytest
 
 from leanformer.experiments.comparison import compare, summarise
+from leanformer.models.names import architecture_of
+from leanformer.models.weights import from_pretrained
+from leanformer.tasks.next_token import NextToken
 from leanformer.training.checkpoints import Checkpoints
 from leanformer.training.loop import train
 from leanformer.training.result import Result, is_finished
+from leanformer.training.run import Run, write_run
+from leanformer.training.settings import Training
 from support import tiny_run as trained
 
 
 def stopped_at(folder: Path, step: int, **settings: object) -> Path:
     """A run that was interrupted after so many steps."""
+    return interrupted(trained.described(folder, **settings), step)
 
+
+def interrupted(folder: Path, step: int) -> Path:
     class EnoughError(Exception):
         pass
 
@@ -23,7 +32,6 @@ def stopped_at(folder: Path, step: int, **settings: object) -> Path:
         if done == step:
             raise EnoughError
 
-    trained.described(folder, **settings)
     with pytest.raises(EnoughError):
         train(folder, progress=stop)
     return folder
@@ -93,3 +101,89 @@ def test_what_kills_left_behind_is_removed(tmp_path: Path) -> None:
         (folder / "checkpoints" / left / "model.safetensors").write_bytes(b"half")
     train(folder)
     assert not list((folder / "checkpoints").glob(".*"))
+
+
+def test_a_model_of_another_seed_is_found(tmp_path: Path) -> None:
+    one, other = (trained.described(tmp_path / str(seed), steps=2, seed=seed) for seed in (0, 1))
+    train(one), train(other)
+    from_pretrained(one)
+    (one / "model").rename(tmp_path / "aside")
+    shutil.copytree(other / "model", one / "model")
+    reason = rf"{one}/model/model.safetensors is not what {one}/result.json says it was: put that run's model back"
+    for place in (one, one / "model"):
+        with pytest.raises(ValueError, match=reason):
+            from_pretrained(place)
+    (one / "model" / "SHA256SUMS").unlink()  # as in a model of 0.1
+    with pytest.raises(ValueError, match=reason):
+        from_pretrained(one)
+    (one / "result.json").unlink()
+    train(one)
+    from_pretrained(one)
+
+
+def test_a_result_without_the_sums_of_its_model_is_read(tmp_path: Path) -> None:
+    folder = trained.described(tmp_path, steps=2)
+    result = train(folder)
+    assert result.model_sums.keys() == {"config.json", "model.safetensors"}
+    before = result.changed(model_sums={}, data="").to_dict()
+    for name in ("model_sums", "data"):
+        before.pop(name)
+    before["version"] = 2
+    counted = {key: value for key, value in before.items() if key not in ("kind", "checksum")}
+    before["checksum"] = hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
+    (folder / "result.json").write_text(json.dumps(before))
+    assert Result.read(folder / "result.json") == result.changed(model_sums={}, data="")
+    from_pretrained(folder)
+
+
+# Data that changed
+
+
+def on_folder(folder: Path, data: Path) -> Path:
+    """A run on a folder of texts."""
+    original = architecture_of("tinystories-gpt2", width=8, depth=1, heads=1, head_dim=8, mlp_dim=8, vocab_size=257)
+    run = Run(
+        name="lean",
+        architecture=original,
+        task=NextToken(dataset=str(data), length=8),
+        training=Training(steps=4, batch=2, evaluations=1, probe=1, save_every=2),
+    )
+    write_run(run, folder)
+    return folder
+
+
+def texts(folder: Path, word: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "train.txt").write_text("\n\n".join(f"the {word} {number}" for number in range(20)))
+    (folder / "test.txt").write_text("a held-out text that is long enough for a window")
+    return folder
+
+
+def test_a_run_does_not_continue_on_other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEANFORMER_CACHE", str(tmp_path / "cache"))
+    data = texts(tmp_path / "data", "cat")
+    whole = train(on_folder(tmp_path / "whole", data))
+    folder = interrupted(on_folder(tmp_path / "cut", data), 3)
+    texts(data, "dog")
+    said: list[str] = []
+    with pytest.raises(ValueError, match=rf"^{folder} was begun on other data than .* holds now: put the data back"):
+        train(folder, say=said.append)
+    assert not said
+    texts(data, "cat")
+    assert train(folder, say=said.append) == whole
+    assert said == ["lean, seed 0: resuming from step 2 of 4"]
+
+
+def test_a_comparison_does_not_mix_data(tmp_path: Path) -> None:
+    arms = ["original", "lean"]
+    compare(trained.recipe(), arms=arms, seeds=1, out=tmp_path, jobs=1)
+    lean = tmp_path / "lean" / "seed-0"
+    read = Result.read(lean / "result.json")
+    assert read.data
+    read.changed(data="0" * 64).write(lean / "result.json")
+    with pytest.raises(ValueError, match=rf"^{lean} was trained on other data than {tmp_path}/original/seed-0, so"):
+        summarise(tmp_path)
+    with pytest.raises(ValueError, match=rf"^{lean} was trained on other data than digits, .* holds now, so"):
+        compare(trained.recipe(), arms=arms, seeds=1, out=tmp_path, jobs=1)
+    read.changed(data="").write(lean / "result.json")  # of an older version
+    compare(trained.recipe(), arms=arms, seeds=1, out=tmp_path, jobs=1)

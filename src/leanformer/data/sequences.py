@@ -28,6 +28,9 @@ class LabelledSequences(Protocol):
         A sequence that is longer than `length` is an error.
         """
 
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """All that is in memory, labels included."""
+
 
 @dataclass(frozen=True)
 class RaggedSequences:
@@ -58,6 +61,9 @@ class RaggedSequences:
     def tokens(self, row: int) -> np.ndarray:
         """One sequence as it is stored."""
         return self.flat[self.offsets[row] : self.offsets[row + 1]]
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return self.flat, self.offsets, self.labels, np.array(self.shift)
 
     def rows(self, start: int, stop: int) -> RaggedSequences:
         """Consecutive sequences."""
@@ -113,6 +119,9 @@ class PixelSequences:
             raise ValueError(f"an image has {self.pixels.shape[1]} pixels, and length is {length}")
         return self.pixels[rows].astype(np.int64), np.full(len(rows), length)
 
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return self.pixels, self.labels
+
 
 @dataclass(frozen=True)
 class PairedSequences:
@@ -131,3 +140,6 @@ class PairedSequences:
     def padded(self, rows: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
         both = [side.padded(rows, length) for side in (self.first, self.second)]
         return np.stack([ids for ids, _ in both], axis=1), np.stack([lengths for _, lengths in both], axis=1)
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return *self.first.arrays(), *self.second.arrays()

@@ -38,7 +38,7 @@ from leanformer.runners import choose
 from leanformer.runners.base import Event, read_failure
 from leanformer.training.loop import check_tracker
 from leanformer.training.monitoring import TIMING
-from leanformer.training.result import Result, is_finished, read_result
+from leanformer.training.result import Result, check_data, is_finished, read_result
 
 RECORD = "comparison.json"
 
@@ -262,6 +262,7 @@ def summarise(out: Path) -> Comparison:
     if not finished:
         reasons = "".join(f"; {text}" for text in failures.values())
         raise NothingFinished(f"no run in {out} is finished yet{reasons}")
+    _check_same_data(out, results)
     metric = finished[0].metric
     scores = {arm: {seed: result.score for seed, result in runs.items()} for arm, runs in results.items()}
     return Comparison(
@@ -304,6 +305,18 @@ def _results(out: Path, arm: str, seeds: Sequence[int]) -> dict[int, Result]:
                 "put it back in its place, or delete it and repeat the command"
             )
     return {seed: result for seed, result in found.items() if result is not None}
+
+
+def _check_same_data(out: Path, results: Mapping[str, Mapping[int, Result]]) -> None:
+    """All runs must have been trained on the same data, as far as they say it."""
+    known = [
+        (folder_of(out, arm, seed), result)
+        for arm, runs in results.items()
+        for seed, result in runs.items()
+        if result.data
+    ]
+    for folder, result in known[1:]:
+        check_data(folder, result, known[0][1].data, str(known[0][0]))
 
 
 def _arm(out: Path, arm: str, plan: ComparisonPlan, runs: Mapping[int, Result]) -> ArmResult:

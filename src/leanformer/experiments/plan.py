@@ -20,7 +20,7 @@ from leanformer.experiments.registration import Amendment, amendments, first_pla
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record
 from leanformer.foundation.records.circumstances import Circumstances, circumstances
 from leanformer.tasks.base import Data, Task
-from leanformer.training.result import RESULT, is_finished, with_current_task
+from leanformer.training.result import RESULT, Result, check_data, is_finished, with_current_task
 from leanformer.training.run import PlainTraining, Run, differences, write_run
 
 PLAN = "plan.json"
@@ -214,6 +214,9 @@ def _check_same(there: ComparisonPlan, recipe: Recipe, budget: Budget, out: Path
     )
     if planned != asked:
         raise ValueError(f"{out} holds another comparison: {differences(planned, asked)}; choose another folder")
+    for arm, seed in there.runs():
+        if is_finished(folder := folder_of(out, arm, seed)):
+            check_data(folder, Result.read(folder / RESULT), data.identity, f"{data.source} holds now")
 
 
 def _settled(

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
 from leanformer.foundation.records.files import read_json, write_json
-from leanformer.foundation.records.sums import check_seal, unseal
+from leanformer.foundation.records.sums import check_seal, sha256, unseal
 from leanformer.models import families
 from leanformer.models import preprocessing as preparing
 from leanformer.models.cards import write_card
@@ -207,8 +207,29 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
         raise ValueError(f"{folder} is not a saved model: it holds no config.json")
-    check_seal(folder)
+    _check_sums(folder)
     config = read_json(path)
     if not isinstance(config, dict):
         raise ValueError(f"{path} is damaged: it holds no JSON object")
     return config
+
+
+def _check_sums(folder: Path) -> None:
+    """The files are what they were when they were saved; beside the result of a run, they are that run's."""
+    sums, result = check_seal(folder), folder.parent / "result.json"
+    for name, digest in _stated_in(result).items() if folder.name == "model" else ():
+        path = folder / Path(name).name
+        if not path.is_file() or (sums.get(name) or sha256(path)) != digest:
+            raise ValueError(
+                f"{path} is not what {result} says it was: put that run's model back, or delete {result.name} and "
+                f"train {folder.parent} again, which makes both from the last checkpoint"
+            )
+
+
+def _stated_in(result: Path) -> dict[str, str]:
+    """The checksums of its model that a run's result states; none if it is of 0.1 or damaged."""
+    try:
+        stated = read_json(result).get("model_sums") if result.is_file() else None
+    except (ValueError, AttributeError):
+        return {}
+    return stated if isinstance(stated, dict) else {}

@@ -134,6 +134,14 @@ class Data(ABC):
         """What the data consist of, for people."""
         return Contents(source=self.source, train=self.size)
 
+    @functools.cached_property
+    def identity(self) -> str:
+        """A digest of the samples as models see them; empty if the task does not say it.
+
+        A run resumes only on the data that it began with, and results are compared only if their data are the same.
+        """
+        return ""
+
     @abstractmethod
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[Batch]:
         """This share of the batch of each step."""

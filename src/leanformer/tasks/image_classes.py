@@ -6,6 +6,7 @@ timm's augmentation, are decoded by workers when they are needed.
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from leanformer.data import image_files, image_sets
 from leanformer.data.checks import BadData
+from leanformer.data.fingerprints import fingerprint, fingerprint_of_images
 from leanformer.data.labelled_images import ImageSet, LabelledImages, Reading
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream
@@ -136,6 +138,10 @@ class ImageClassesData(Data):
             classes=tuple(self.found.name_of(label) for label in range(self.classes)),
             notes=self.found.notes,
         )
+
+    @functools.cached_property
+    def identity(self) -> str:
+        return fingerprint(*(fingerprint_of_images(split) for split in (self.found.train, self.found.held_out)))
 
     def preprocessing(self) -> dict[str, Any]:
         """In timm's words: all of the shorter side is shown, and mean and deviation are those of numbers up to 1."""

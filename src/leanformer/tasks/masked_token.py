@@ -5,6 +5,7 @@ Every window hides the same number of tokens, so that the losses of all pieces a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from leanformer.data import corpora, tokenizers
+from leanformer.data.fingerprints import fingerprint
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream
 from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
@@ -94,6 +96,10 @@ class MaskedTokenData(Data):
             held_out=self._windows,
             tokens=(len(self.train.tokens), len(self.held_out.tokens)),
         )
+
+    @functools.cached_property
+    def identity(self) -> str:
+        return fingerprint(self.tokenizer.get_vocab_size(), self.train.tokens, self.held_out.tokens)
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[TokenBatch]:
         for step in steps:

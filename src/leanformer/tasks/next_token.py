@@ -6,6 +6,7 @@ predicted once. Bits per byte are comparable between tokenizers.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from leanformer.data import corpora, tokenizers
+from leanformer.data.fingerprints import fingerprint
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share
 from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
@@ -89,6 +91,10 @@ class NextTokenData(Data):
             held_out=(len(self.held_out.tokens) - 1) // self.length,
             tokens=(len(self.train.tokens), len(self.held_out.tokens)),
         )
+
+    @functools.cached_property
+    def identity(self) -> str:
+        return fingerprint(self.tokenizer.get_vocab_size(), self.train.tokens, self.held_out.tokens)
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[TokenBatch]:
         for step in steps:

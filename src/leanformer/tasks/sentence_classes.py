@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from leanformer.data import glue, tokenizers
+from leanformer.data.fingerprints import fingerprint, ragged
 from leanformer.data.glue import GLUE_TASKS, GlueTask, Rows
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share
@@ -129,6 +131,10 @@ class SentenceClassesData(Data):
         notes = tuple(f"{name} is evaluated too, beside {first}, which gives the score" for name in others)
         held_out = len(self.splits[first])
         return Contents(source=self.source, samples="examples", train=self.size, held_out=held_out, notes=notes)
+
+    @functools.cached_property
+    def identity(self) -> str:
+        return fingerprint(*(part for split in self.splits.values() for part in (*ragged(split.ids), split.labels)))
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[SentenceBatch]:
         train = self.splits["train"]

@@ -5,6 +5,7 @@ Validation samples give the curves. The test split is used once, after the last 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from leanformer.data.fingerprints import fingerprint
 from leanformer.data.order import Order, Share
 from leanformer.data.sequences import LabelledSequences
 from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
@@ -60,6 +62,10 @@ class SequenceData(Data):
     def contents(self) -> Contents:
         note = f"{len(self.validation):,} other samples give the curves; the held-out ones are used once, at the end"
         return Contents(source=self.source, train=self.size, held_out=len(self.test), notes=(note,))
+
+    @functools.cached_property
+    def identity(self) -> str:
+        return fingerprint(*(array for part in (self.train, self.validation, self.test) for array in part.arrays()))
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[SequenceBatch]:
         for step in steps:

