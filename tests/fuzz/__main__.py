@@ -36,7 +36,7 @@ def main() -> None:
             attacker = importlib.import_module(f"fuzz.{name}")
             count = given.count or max(1, round(attacker.COUNT * given.scale))
             tally = Tally(name, given.seed, verbose=given.verbose)
-            tallies.append(run(tally, count, attacker.trial, given.minutes, given.first))
+            tallies.append(run(tally, count, attacker, given.minutes, given.first))
             print(f"{name}: {tally.tried:,} tried, {tally.bad} bad, {tally.seconds:.0f} s", file=sys.stderr, flush=True)
     print(table(tallies))
     for tally in tallies:

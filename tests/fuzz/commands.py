@@ -205,8 +205,11 @@ def _kinds(parameter: Any) -> set[Any]:
     return {annotation}
 
 
-def trial(draw: random.Random) -> tuple[str, str]:
+def prepare() -> None:
     trained.template()
+
+
+def trial(draw: random.Random) -> tuple[str, str]:
     command = draw.choice(["compare", "sweep", "train", "design", "measure", *SMALL])
     out = home() / "out"
     trained.remove(out)

@@ -204,6 +204,10 @@ def _target(draw: random.Random, command: str, folder: Path) -> Path:
     return draw.choice([path for path in files if path.name == kind])
 
 
+def prepare() -> None:
+    trained.template()
+
+
 def trial(draw: random.Random) -> tuple[str, str]:
     command = draw.choice(list(trained.COMMANDS))
     trained.truth(command)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any
 
 REFUSED, HEALED, WORKED = "refused", "healed", "worked"
 RIDDLE, TRACEBACK, HANG, SILENT = "riddle", "traceback", "hang", "silent"
@@ -103,15 +104,14 @@ def one_line(error: BaseException, *needed: str) -> str:
     return REFUSED
 
 
-def run(
-    tally: Tally, count: int, trial: Callable[[random.Random], tuple[str, str]], minutes: float, first: int = 0
-) -> Tally:
-    """So many attempts, or as many as fit into the time."""
+def run(tally: Tally, count: int, attacker: Any, minutes: float, first: int = 0) -> Tally:
+    """So many attempts of an attacker, or as many as fit into the time. What it prepares is not part of an attempt."""
     began = time.monotonic()
+    getattr(attacker, "prepare", lambda: None)()
     for number in range(first, first + count):
         if time.monotonic() - began > 60 * minutes:
             break
-        tally.attempt(number, trial)
+        tally.attempt(number, attacker.trial, getattr(attacker, "SECONDS", 30))
     tally.seconds += time.monotonic() - began
     return tally
 

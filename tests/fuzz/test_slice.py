@@ -23,7 +23,7 @@ def test_nothing_is_silent_and_nothing_ends_in_a_traceback(
         monkeypatch.setattr(attacker, "WIDTHS", (None,))
     with isolated(tmp_path):
         try:
-            tally = run(Tally(name, seed=1), SLICE[name], attacker.trial, minutes=2)
+            tally = run(Tally(name, seed=1), SLICE[name], attacker, minutes=2)
         finally:
             for cached in ("template", "truth"):
                 getattr(importlib.import_module("fuzz.trained"), cached).cache_clear()
