@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from leanformer.architecture import Architecture, Stage
+from leanformer.models.options import check_options
 
 Inputs = dict[str, Tensor]
 """A batch, by the names of the module's arguments."""
@@ -21,6 +22,8 @@ Kind = Literal["self", "cross", "class", "inner", "outlook", "window", "channel"
 """What attends to what: tokens to tokens, to those of another input, the class token to all, and so on."""
 Attention = Literal["fused", "explicit"]
 """How attention is computed: by the fused kernel where upstream has one, or as products that keep the weights."""
+UNSUITABLE = (RuntimeError, AssertionError, TypeError, AttributeError, LookupError, ArithmeticError)
+"""What upstream's constructors raise for sizes and options that do not fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,16 +163,15 @@ class Family(ABC):
         with torch.device(device) if device is not None else torch.get_default_device():
             try:
                 model = self.assemble(architecture)
-            except (
-                RuntimeError,
-                AssertionError,
-                TypeError,
-            ) as error:  # sizes or options do not fit
-                reason = (str(error).splitlines() or [type(error).__name__])[0]
-                raise ValueError(f"{architecture} cannot be built: {reason}") from error
+            except UNSUITABLE as error:
+                raise ValueError(f"{architecture} cannot be built: {first_line(error)}") from error
         built = replace(architecture, stages=self.stages(model))
         if different := architecture.differences(built, "asked for", "built"):
             raise ValueError(f"{architecture.name} cannot have these sizes: {'; '.join(different)}")
+        _, found = self.record(model)
+        options = {option: found.get(option) for option in architecture.options}
+        if different := architecture.differences(replace(architecture, options=options), "asked for", "built"):
+            raise ValueError(f"{architecture.name} cannot be built as asked: {'; '.join(different)}")
         return model
 
     def canonical(self, architecture: Architecture) -> Architecture:
@@ -184,6 +186,7 @@ class Family(ABC):
                 f"stages: a {self.key} model has {self.stage_count}, got {len(architecture.stages)}; "
                 "depth, heads and mlp_dim take one number per stage"
             )
+        check_options(architecture.options, architecture.name)
         self.check(architecture)
         return architecture
 
@@ -223,6 +226,10 @@ class Family(ABC):
                 )
             )
         return blocks
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _cross_entropy(logits: Tensor) -> Tensor:

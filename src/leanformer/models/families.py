@@ -20,7 +20,8 @@ from torch import nn
 
 from leanformer.architecture import RENAMED_FAMILIES, Architecture
 from leanformer.foundation.registry import Registry
-from leanformer.models.base import AttentionBlock, Family, Inputs
+from leanformer.models.base import UNSUITABLE, AttentionBlock, Family, Inputs, first_line
+from leanformer.models.options import check_options
 
 FAMILIES: Registry[type[Family]] = Registry(
     "family",
@@ -141,7 +142,13 @@ def of(model: nn.Module) -> Family:
 def read(name: str, **options: Any) -> Architecture:
     """The architecture of a known name."""
     name = name.removeprefix("openai-community/").removeprefix("google-bert/")
-    return find(name).read(name, **options)
+    found = find(name)
+    check_options(options, name)
+    try:
+        return found.read(name, **options)
+    except UNSUITABLE as error:
+        given = ", ".join(f"{option}={value!r:.60}" for option, value in options.items())
+        raise ValueError(f"{name} cannot be built with {given or 'its own options'}: {first_line(error)}") from error
 
 
 def build(architecture: Architecture, device: torch.device | str | None = None) -> nn.Module:
