@@ -36,6 +36,7 @@ from leanformer.foundation.records.files import locked, read_lines
 from leanformer.foundation.records.keeping import publish
 from leanformer.runners import choose
 from leanformer.runners.base import Event, read_failure
+from leanformer.runners.choice import findable_jobs
 from leanformer.training.loop import check_tracker
 from leanformer.training.monitoring import TIMING
 from leanformer.training.result import Result, check_data, is_finished, read_result
@@ -171,6 +172,7 @@ def run_comparison(
     wanted = wanted_rule(chosen, until, max_seeds)
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
+    jobs = findable_jobs(jobs, recipe.task, recipe.architectures().values(), hooks.say)
     check_tracker(log_with)
     with contextlib.ExitStack() as stack:
         from_first_process(lambda: stack.enter_context(locked(out)))
