@@ -26,7 +26,7 @@ PlainTraining = Annotated[
 PlainTask = Annotated[
     Task,
     BeforeValidator(lambda given: given if isinstance(given, Task) else tasks.read(given)),
-    PlainSerializer(Task.to_dict),
+    PlainSerializer(lambda task: task.to_dict()),  # the task's own, which may be another than Task's
     WithJsonSchema({"type": "object", "required": ["kind"], "properties": {"kind": {"type": "string"}}}),
 ]
 """A task inside a record. Its kind is a registered name or a reference, so reading it finds the task's code."""
