@@ -1,7 +1,8 @@
 """Arms of a comparison: named designs, those that are given and those that follow from them.
 
 The four usual arms are a 2 × 2 of depth and of what a layer is (heads, head_dim, MLP). `original` and `lean` are given;
-`shallow` has lean's depth and the original's layers, `wide` the original's depth and lean's layers.
+`shallow` has lean's depth and the original's layers, `wide` the original's depth and lean's layers. `matched-mlp` and
+`matched-depth` are controls of lean's size (`leanformer.experiments.matched`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pydantic import AfterValidator
 from leanformer.architecture import Architecture
 
 ORIGINAL, LEAN, SHALLOW, WIDE = "original", "lean", "shallow", "wide"
+MATCHED_MLP, MATCHED_DEPTH = "matched-mlp", "matched-depth"
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,24 @@ def crossed(deep: Architecture, layers: Architecture) -> Architecture:
     return replace(layers, stages=stages)
 
 
+def _matched(name: str) -> Callable[[Architecture, Architecture], Architecture]:
+    """A control of lean's size. Its module counts parameters, and is imported when such an arm is asked for."""
+
+    def compute(original: Architecture, lean: Architecture) -> Architecture:
+        from leanformer.experiments import matched
+
+        found: Architecture = getattr(matched, name)(original, lean)
+        return found
+
+    return compute
+
+
 COMPUTED: Mapping[str, Callable[[Architecture, Architecture], Architecture]] = MappingProxyType(
     {
         SHALLOW: lambda original, lean: crossed(lean, original),
         WIDE: crossed,
+        MATCHED_MLP: _matched("matched_mlp"),
+        MATCHED_DEPTH: _matched("matched_depth"),
     }
 )
 """Arms that follow from the original and the lean design."""
