@@ -9,8 +9,11 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from leanformer.data.image_files import SHOWN, is_image
+from leanformer.data import checks, image_files
 from leanformer.models import families
+
+SHORT, LONGEST = 1 << 16, 1 << 26
+"""Characters of a text that are tokenized at first, and the most that are read of a file."""
 
 
 @dataclass(frozen=True)
@@ -87,29 +90,31 @@ def _choose_text(
 
 def from_images(model: nn.Module, folder: Path, count: int) -> Inputs:
     """The first images of a folder, by name, through the model's own evaluation transform."""
-    from PIL import Image, UnidentifiedImageError
     from timm.data import create_transform, resolve_model_data_config
 
     if not folder.is_dir():
         raise ValueError(f"images: {folder} is not a folder")
-    files = sorted(path for path in folder.rglob("*") if is_image(path))[:count]
+    files = checks.files_below(folder, image_files.is_image)[:count]
     if not files:
-        raise ValueError(f"images: {folder} holds no image ({SHOWN})")
+        raise ValueError(f"images: {folder} holds no image ({image_files.SHOWN})")
     settings = resolve_model_data_config(model)
     transform = create_transform(**settings, is_training=False)
-    images = []
-    for file in files:
-        try:
-            images.append(transform(Image.open(file).convert("L" if settings["input_size"][0] == 1 else "RGB")))
-        except (UnidentifiedImageError, OSError) as error:
-            raise ValueError(f"{file} is not a readable image: {error}") from error
+    mode = "L" if settings["input_size"][0] == 1 else "RGB"
+    decoded = image_files.Files(files)
+    images = [transform(image_files.in_colour(decoded[index]).convert(mode)) for index in range(len(files))]
     return Inputs(torch.stack(images), f"{len(images)} images of {folder}")
 
 
 def from_text(tokenizer: Any, text: str, source: str, count: int, tokens: int) -> Inputs:
     """Consecutive passages of a text, each of the same number of tokens, so that none needs padding."""
-    pieces = tokenizer(text, max_length=tokens, truncation=True, return_overflowing_tokens=True)["input_ids"]
-    passages = [piece for piece in pieces if len(piece) == tokens][:count]
+    size = max(SHORT, 8 * count * tokens)
+    while True:  # no more of the text than is needed: a tokenizer takes 170 bytes of memory per character
+        pieces = tokenizer(text[:size], max_length=tokens, truncation=True, return_overflowing_tokens=True)["input_ids"]
+        whole = [piece for piece in (pieces if size >= len(text) else pieces[:-2]) if len(piece) == tokens]
+        if len(whole) >= count or size >= len(text):
+            break
+        size *= 4
+    passages = whole[:count]
     if not passages:
         raise ValueError(
             f"{source} gives {len(pieces[0])} tokens, fewer than one passage of {tokens}: ask for fewer tokens"
@@ -120,14 +125,9 @@ def from_text(tokenizer: Any, text: str, source: str, count: int, tokens: int) -
 
 
 def read_text(path: Path) -> str:
-    if not path.is_file():
-        raise ValueError(f"text: {path} is not a file")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"text: {path} is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
-        ) from error
+    """The text of a file; of a very long one, its beginning."""
+    with checks.reading(path, "text file"), path.open(encoding="utf-8") as file:
+        text = file.read(LONGEST)
     if not text.strip():
         raise ValueError(f"text: {path} is empty")
     return text
@@ -145,7 +145,12 @@ def tokenizer_of(model: nn.Module, folder: Path | None) -> Any:
     if folder is not None and any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        try:
+            return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        except Exception as error:  # the libraries raise almost anything for damaged files
+            raise ValueError(
+                f"the tokenizer in {folder} cannot be read: {checks.first_line(error)}; replace or remove it"
+            ) from error
     vocabulary = int(getattr(getattr(model, "config", None), "vocab_size", 0))
     return Bytes() if folder is None and vocabulary >= 256 else None
 
