@@ -1,5 +1,6 @@
 """Generation: the cache changes nothing, positions may run out, and mistakes are reported."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,8 @@ def test_only_the_likeliest_are_drawn_from(folder: Path) -> None:
     ("settings", "message"),
     [
         ({"tokens": 0}, "tokens must be at least 1, got 0"),
-        ({"temperature": -1}, "temperature must not be negative, got -1"),
+        ({"temperature": -1}, "temperature must be a finite number of at least 0, got -1"),
+        ({"temperature": float("nan")}, "temperature must be a finite number of at least 0, got nan"),
         ({"top_k": 0}, "top_k must be at least 1, got 0"),
     ],
 )
@@ -73,3 +75,29 @@ def test_mistakes_are_reported(folder: Path, tmp_path: Path, settings: dict[str,
         next(generate(folder, "a", **settings))
     with pytest.raises(ValueError, match=r"holds no tokenizer\.json: only models trained on text can generate"):
         next(generate(tmp_path, "a"))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"{}", b"[1]", b"\xff\xfe", b'{"version": "1.0", "model": null}'])
+def test_a_damaged_tokenizer_is_named(content: bytes, folder: Path, tmp_path: Path) -> None:
+    spoilt = Path(shutil.copytree(folder, tmp_path / "spoilt"))
+    (spoilt / "tokenizer.json").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^{spoilt}/tokenizer.json is not a tokenizer: [^\n]+$"):
+        next(generate(spoilt, "a"))
+
+
+@pytest.mark.parametrize("content", [b"", b"no safetensors", b"\xff" * 200, "cut"])
+def test_damaged_weights_are_named(content: bytes | str, folder: Path, tmp_path: Path) -> None:
+    spoilt = Path(shutil.copytree(folder, tmp_path / "spoilt"))
+    file = spoilt / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-10] if isinstance(content, str) else content)
+    with pytest.raises(ValueError, match=rf"{spoilt}[^\n]*$") as caught:
+        next(generate(spoilt, "a"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tokenizer_with_more_words_than_the_model_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(folder, tmp_path / "other"))
+    NextToken(tokenizer="bpe:300").load().accompany(other)
+    reason = rf"^{other}/tokenizer.json has 300 tokens, the model beside it 257: put the model's own tokenizer there$"
+    with pytest.raises(ValueError, match=reason):
+        next(generate(other, "a"))

@@ -38,8 +38,8 @@ def generate(
 
     if tokens < 1:
         raise ValueError(f"tokens must be at least 1, got {tokens}")
-    if temperature < 0:
-        raise ValueError(f"temperature must not be negative, got {temperature}")
+    if not 0 <= temperature < float("inf"):
+        raise ValueError(f"temperature must be a finite number of at least 0, got {temperature}")
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k must be at least 1, got {top_k}")
     place = saved_in(Path(folder))
@@ -49,10 +49,17 @@ def generate(
     try:
         tokenizer = Tokenizer.from_file(str(place / "tokenizer.json"))
     except Exception as error:  # the library raises nothing more specific
-        raise ValueError(f"{place / 'tokenizer.json'} is not a tokenizer: {error}") from error
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{place / 'tokenizer.json'} is not a tokenizer: {reason}") from error
     if not hasattr(model, "generate"):
         raise ValueError(f"{place} is a {type(model).__name__}, which does not predict the next token")
     ids = tokenizer.encode(prompt, add_special_tokens=False).ids
+    known, words = tokenizer.get_vocab_size(with_added_tokens=False), cast(Any, model).config.vocab_size
+    if (needed := max(known, *(token + 1 for token in ids), 0)) > words:
+        raise ValueError(
+            f"{place / 'tokenizer.json'} has {needed:,} tokens, the model beside it {words:,}: put the model's own "
+            "tokenizer there"
+        )
     end = tokenizer.token_to_id("<|endoftext|>")
     written: list[int] = []
     shown = ""

@@ -183,7 +183,10 @@ class NystromformerForSequenceClassification(PreTrainedModel):
     def encode(
         self, input_ids: Int[Tensor, "batch tokens"], lengths: Int[Tensor, " batch"] | None = None
     ) -> Float[Tensor, "batch width"]:
-        """Mean over the true tokens of each sequence; with `pool_by` "padded", their sum over the padded length."""
+        """Mean over the true tokens of each sequence; with `pool_by` "padded", their sum over the padded length.
+
+        A sequence without tokens gives zeros.
+        """
         tokens = input_ids.shape[1]
         check_tokens(self.config, tokens)
         positions = torch.arange(tokens, device=input_ids.device)
@@ -194,7 +197,8 @@ class NystromformerForSequenceClassification(PreTrainedModel):
         x = self.norm(x)
         if mask is None or lengths is None:
             return x.mean(dim=1)
-        return (x * mask[..., None]).sum(dim=1) / (lengths[:, None] if self.config.pool_by == "length" else tokens)
+        counted = lengths.clamp(1, tokens)[:, None] if self.config.pool_by == "length" else tokens
+        return (x * mask[..., None]).sum(dim=1) / counted
 
     def forward(
         self,
