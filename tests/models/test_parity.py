@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import timm
@@ -28,6 +29,12 @@ def upstream_timm(key: str) -> nn.Module:
     return timm.create_model(architecture.name, **arguments)
 
 
+IMAGE_MODELS: dict[str, tuple[Any, Any]] = {
+    "hf-vit": (transformers.ViTConfig, transformers.ViTForImageClassification),
+    "dinov2": (transformers.Dinov2Config, transformers.Dinov2ForImageClassification),
+}
+
+
 def upstream_hugging_face(key: str) -> nn.Module:
     stage, options = SMALL[key].stages[0], SMALL[key].options
     if key == "gpt2":
@@ -35,6 +42,18 @@ def upstream_hugging_face(key: str) -> nn.Module:
             n_embd=stage.width, n_layer=stage.depth, n_head=stage.heads, n_inner=stage.mlp_dim, **options
         )
         return transformers.GPT2LMHeadModel(config)
+    if key in IMAGE_MODELS:
+        of_images, of_classes = IMAGE_MODELS[key]
+        names = {"num_classes": "num_labels", "img_size": "image_size", "patch_size": "patch_size"}
+        images = {field: options[word] for word, field in names.items()}
+        own = {"mlp_ratio": stage.mlp_dim // stage.width} if key == "dinov2" else {"intermediate_size": stage.mlp_dim}
+        shape = dict(
+            hidden_size=stage.width, num_hidden_layers=stage.depth, num_attention_heads=stage.heads, **own, **images
+        )
+        return of_classes(of_images(**shape))
+    if key == "distilbert":
+        shape = dict(dim=stage.width, n_layers=stage.depth, n_heads=stage.heads, hidden_dim=stage.mlp_dim)
+        return transformers.DistilBertForMaskedLM(transformers.DistilBertConfig(**shape, **options))
     sizes = dict(
         hidden_size=stage.width,
         num_hidden_layers=stage.depth,
@@ -44,6 +63,12 @@ def upstream_hugging_face(key: str) -> nn.Module:
     )
     if key == "bert":
         return transformers.BertForMaskedLM(transformers.BertConfig(**sizes))
+    if key == "roberta":
+        own = dict(max_position_embeddings=514, type_vocab_size=1, layer_norm_eps=1e-5)
+        return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**sizes, **own))
+    if key == "modernbert":
+        own = dict(local_attention=options["local_attention"], pad_token_id=None)
+        return transformers.ModernBertForMaskedLM(transformers.ModernBertConfig(**sizes, **own))
     if key == "llama":
         return transformers.LlamaForCausalLM(transformers.LlamaConfig(head_dim=stage.head_dim, **sizes))
     return transformers.Qwen3ForCausalLM(
@@ -52,7 +77,7 @@ def upstream_hugging_face(key: str) -> nn.Module:
 
 
 UPSTREAM: dict[str, Callable[[str], nn.Module]] = dict.fromkeys(TIMM, upstream_timm) | dict.fromkeys(
-    ("gpt2", "bert", "llama", "qwen3"), upstream_hugging_face
+    ("gpt2", "bert", "llama", "qwen3", "roberta", "distilbert", "modernbert", *IMAGE_MODELS), upstream_hugging_face
 )
 
 
@@ -99,7 +124,7 @@ def test_outputs_and_gradients_equal_upstreams(key: str, mode: str) -> None:
 @pytest.mark.parametrize("key", TIMM)
 def test_explicit_attention_equals_fused(key: str) -> None:
     torch.manual_seed(0)
-    model = families.build(SMALL[key].resized(heads=8, depth=[1] * 4 if key in ("volo", "davit") else 1)).eval()
+    model = families.build(SMALL[key].resized(heads=8, depth=[1] * 4 if key in ("volo", "davit", "swin") else 1)).eval()
     inputs = families.example_inputs(SMALL[key])
     with torch.no_grad():
         fused = model(**inputs)
@@ -107,11 +132,13 @@ def test_explicit_attention_equals_fused(key: str) -> None:
         for module in switched:
             module.fused_attn = False
         explicit = model(**inputs)
-    assert switched or key == "xcit"  # timm leaves XCA's fused kernel off by default
+    assert switched or key in ("xcit", "swin")  # timm leaves the fused kernel of these off by default
     torch.testing.assert_close(logits(explicit), logits(fused), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("key", ["crammed-bert", "story-gpt", "gpt2", "bert", "llama"])
+@pytest.mark.parametrize(
+    "key", ["crammed-bert", "story-gpt", "gpt2", "bert", "roberta", "distilbert", "modernbert", "llama"]
+)
 def test_eager_attention_equals_sdpa(key: str) -> None:
     torch.manual_seed(0)
     model = families.build(SMALL[key].resized(heads=8)).eval()

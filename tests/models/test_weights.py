@@ -61,6 +61,11 @@ def test_timm_reads_a_saved_folder(tmp_path: Path) -> None:
         ("nystromformer", transformers.AutoModelForSequenceClassification),
         ("point-encoder", transformers.AutoModel),
         ("llama", transformers.AutoModelForCausalLM),
+        ("roberta", transformers.AutoModelForSequenceClassification),
+        ("distilbert", transformers.AutoModelForSequenceClassification),
+        ("modernbert", transformers.AutoModelForSequenceClassification),
+        ("hf-vit", transformers.AutoModelForImageClassification),
+        ("dinov2", transformers.AutoModel),
     ],
 )
 def test_auto_classes_read_a_saved_folder(key: str, auto, tmp_path: Path) -> None:
@@ -271,7 +276,7 @@ def test_beside_a_model_of_transformers_preprocessing_has_its_own_file(tmp_path:
     assert lf.describe(lf.from_pretrained(tmp_path)) == SMALL["nystromformer"]
 
 
-@pytest.mark.parametrize("key", ["vit", "deit", "xcit", "tnt", "volo", "davit"])
+@pytest.mark.parametrize("key", ["vit", "deit", "xcit", "tnt", "volo", "davit", "swin"])
 def test_timm_gives_a_saved_model_another_head(key: str, tmp_path: Path) -> None:
     model = families.build(SMALL[key])
     lf.save_pretrained(model, tmp_path, preprocessing={"label_names": list("abcdefghij")})

@@ -16,7 +16,7 @@ from leanformer.conditioning.probing import unwrap
 from leanformer.conditioning.spectra import conditioning
 from leanformer.foundation.records.base import RecordPart
 
-FUSED = {"qkv": 3, "qk": 2, "c_attn": 3}
+FUSED = {"qkv": 3, "qk": 2, "c_attn": 3, "Wqkv": 3}
 """Layers that compute queries, keys and maybe values at once, and how many of them."""
 APART = (("q_proj", "k_proj"), ("query", "key"), ("q_lin", "k_lin"), ("q", "k"))
 """Names of a layer for queries and one for keys."""

@@ -240,7 +240,7 @@ def _formula(reference: Architecture, setting: Setting) -> Formula:
         reference=reference,
         unit=counted.unit,
         tokens=first.tokens,
-        params=_fit([pair[0].params for pair in counted.designs], stages).reduced(),
+        params=_both(counted, stages, lambda counts: counts.params, by_deeper=True)[0],
         embedding=first.params.outside - first.head_params,
         forward_macs=_both(counted, stages, lambda counts: counts.macs, by_deeper=False),
         saved=_both(counted, stages, lambda counts: counts.saved, by_deeper=True),
@@ -291,8 +291,9 @@ def _both(
 ) -> tuple[Count, Count]:
     """The closed form for each of the two batches.
 
-    A first or last layer may keep more or less than one in between. With `by_deeper`, the first design with two layers
-    per stage shows what a further layer adds; the difference belongs outside the layers.
+    A first or last layer may keep more or less than one in between, and ModernBERT's first has a norm less. With
+    `by_deeper`, the first design with two layers per stage shows what a further layer adds; the difference belongs
+    outside the layers.
     """
 
     def fit(batch: int) -> Count:

@@ -168,7 +168,8 @@ class _Parts:
 
 HEADS = {
     *("head", "head_dist", "aux_head", "lm_head", "classifier", "decoder", "cls", "pooler"),
-    *("norm", "fc_norm", "ln_f"),
+    *("norm", "fc_norm", "ln_f", "layernorm", "final_norm"),
+    *("vocab_transform", "vocab_layer_norm", "vocab_projector"),
 }
 """Names of modules that belong to the head; the final norm does."""
 

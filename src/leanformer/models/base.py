@@ -135,6 +135,9 @@ class Family(ABC):
             if option in self.reserved:
                 raise ValueError(f"{option} is not supported by the family {self.key}")
 
+    renamings: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Patterns of names in published checkpoints, and what the module calls these tensors."""
+
     def known(self, name: str) -> bool:
         """Whether a name is one of the family's; `read` may still say why such a model cannot be resized."""
         return name in self.names()

@@ -76,6 +76,13 @@ def fill(model: nn.Module, checkpoint: Checkpoint, heads: Heads) -> Loaded:
     return Loaded(checkpoint.source, len(match.fitting), match.left_out, match.new)
 
 
+def _renamings(model: nn.Module) -> tuple[tuple[str, str], ...]:
+    try:
+        return families.of(model).renamings
+    except ValueError:  # of no known family
+        return ()
+
+
 class _Match:
     """A model's tensors beside a checkpoint's."""
 
@@ -83,6 +90,7 @@ class _Match:
         self.model, self.checkpoint, self.heads = model, checkpoint, heads
         self.parts = _Parts(model)
         self.wanted: dict[str, Tensor] = dict(model.state_dict())
+        self.renamings = _renamings(model)
         self.outside: list[str] = []
         self.found = self._named(checkpoint.tensors)
 
@@ -99,6 +107,8 @@ class _Match:
         for old, new in OUTDATED:
             if name.endswith(f"LayerNorm{old}"):
                 name = name.removesuffix(old) + new
+        for pattern, replacement in self.renamings:
+            name = re.sub(pattern, replacement, name)
         return name
 
     def _prefixes(self, plain: Iterable[str]) -> list[tuple[str, str]]:

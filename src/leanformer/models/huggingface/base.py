@@ -22,6 +22,7 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForCausalLM,
+    AutoModelForImageClassification,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     PreTrainedConfig,
@@ -94,7 +95,9 @@ class HuggingFaceFamily(Family):
     def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
         config = cast(Any, model).config
         if getattr(config, "architecture", None) is None:  # upstream's own model
-            return self.names()[0], config_options(config, exclude=tuple(self.reserved))
+            name = self.names()[0]
+            usual = self.config(Architecture(family=self.key, name=name, stages=self.stages(model)))
+            return name, config_options(config, exclude=tuple(self.reserved), usual=usual)
         described = Architecture.from_dict(config.architecture)
         options = dict(described.options)
         if self.config(described).vocab_size != config.vocab_size:  # resized since
@@ -108,7 +111,7 @@ class HuggingFaceFamily(Family):
     @staticmethod
     def length(config: Any, tokens: int | None, usual: int = 128) -> int:
         """How long an example text is."""
-        tokens = min(config.max_position_embeddings, usual) if tokens is None else tokens
+        tokens = min(longest_text(config), usual) if tokens is None else tokens
         if tokens < 1:
             raise ValueError(f"tokens must be at least 1, got {tokens}")
         check_tokens(config, tokens)
@@ -125,6 +128,11 @@ def upstream_has(name: str) -> bool:
 
 def model_from_folder(folder: Path) -> PreTrainedModel:
     """The folder's model with its weights. Code that a folder brings along is never run."""
+    if not any(path.suffix in (".safetensors", ".bin") for path in folder.iterdir()):
+        raise ValueError(
+            f"{folder} holds no weights: it is a configuration, of which "
+            f"lf.build(lf.architecture_of({str(folder)!r})) makes a fresh model"
+        )
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     return _auto_class(config).from_pretrained(folder, config=config, trust_remote_code=False)
 
@@ -155,6 +163,7 @@ def _auto_class(config: PreTrainedConfig) -> Any:
         return _WithConfig(getattr(transformers, saved))
     for ending, auto_class in (
         ("ForSequenceClassification", AutoModelForSequenceClassification),
+        ("ForImageClassification", AutoModelForImageClassification),
         ("ForMaskedLM", AutoModelForMaskedLM),
         ("ForCausalLM", AutoModelForCausalLM),
         ("LMHeadModel", AutoModelForCausalLM),
@@ -182,6 +191,32 @@ def config_options(
     names = [item.name for item in dataclasses.fields(cast(Any, config)) if item.name not in (*shared, *exclude)]
     names.append("num_labels")
     return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
+
+
+FIELDS: Mapping[str, str] = {
+    "width": "hidden_size",
+    "depth": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "mlp_dim": "intermediate_size",
+}
+"""Our words for the sizes, and what most configs call them."""
+
+
+def take_architecture(
+    config: Any, family: str, name: str, fields: Mapping[str, str] = FIELDS, mlp_dim: int | None = None
+) -> None:
+    """Let a config's sizes follow its `architecture`; without one, make it of the sizes.
+
+    `mlp_dim` is for configs that have no field for it.
+    """
+    if config.architecture is None:
+        mlp_dim = getattr(config, fields["mlp_dim"]) if mlp_dim is None else mlp_dim
+        config.architecture = single_stage(config, family, name, mlp_dim)
+    described = Architecture.from_dict(config.architecture)
+    first = described.stages[0]
+    sizes = {"width": first.width, "depth": described.depth, "heads": first.heads, "mlp_dim": first.mlp_dim}
+    for word, field in fields.items():
+        setattr(config, field, sizes[word])
 
 
 def single_stage(config: Any, family: str, name: str, mlp_dim: int) -> dict[str, Any]:
@@ -285,6 +320,16 @@ def attention_interface(
             interface[name] = function
 
 
+AFTER_PADDING = ("lean_roberta", "roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "data2vec-text", "ibert")
+"""Model types whose positions are numbered from the padding's on."""
+
+
+def longest_text(config: Any) -> int:
+    """How many tokens a model takes."""
+    before = config.pad_token_id + 1 if config.model_type in AFTER_PADDING else 0
+    return int(config.max_position_embeddings) - before
+
+
 def check_tokens(config: Any, tokens: int) -> None:
-    if tokens > config.max_position_embeddings:
-        raise ValueError(f"the model takes at most {config.max_position_embeddings} tokens, got a sequence of {tokens}")
+    if tokens > (longest := longest_text(config)):
+        raise ValueError(f"the model takes at most {longest} tokens, got a sequence of {tokens}")

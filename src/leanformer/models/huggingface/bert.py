@@ -21,7 +21,7 @@ from transformers import (
 
 from leanformer.architecture import Architecture, Stage
 from leanformer.models.base import AttentionPart
-from leanformer.models.huggingface.base import HuggingFaceFamily, one_head, set_linear, single_stage
+from leanformer.models.huggingface.base import HuggingFaceFamily, one_head, set_linear, take_architecture
 
 
 class LeanBertConfig(BertConfig):
@@ -31,25 +31,17 @@ class LeanBertConfig(BertConfig):
     """Plain form of an `Architecture`; by default BERT's own shape, from the other fields."""
 
     def __post_init__(self, **kwargs: Any) -> None:
-        mine = cast(Any, self)
-        if self.architecture is None:
-            self.architecture = single_stage(self, "bert", "bert-base-uncased", mine.intermediate_size)
-        described = Architecture.from_dict(self.architecture)
-        first = described.stages[0]
-        mine.hidden_size, mine.num_hidden_layers = first.width, described.depth
-        mine.num_attention_heads, mine.intermediate_size = first.heads, first.mlp_dim
+        take_architecture(self, "bert", "bert-base-uncased")
         super().__post_init__(**kwargs)
 
 
-class _Lean:
-    """Construct as upstream does, then give each layer its own heads and MLP."""
+class ResizedEncoder:
+    """Construct as upstream does, then give each layer its own heads and MLP; for every model of BERT's layers."""
 
-    config_class = LeanBertConfig
-
-    def __init__(self, config: LeanBertConfig, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
         with one_head(config):
             cast(Any, super()).__init__(config, *args, **kwargs)
-        layers = Architecture.from_dict(cast(Any, config.architecture)).layers
+        layers = Architecture.from_dict(config.architecture).layers
         for layer, stage in zip(cast(Any, self).base_model.encoder.layer, layers, strict=True):
             attention = layer.attention.self
             attention.num_attention_heads, attention.attention_head_size = stage.heads, stage.head_dim
@@ -61,13 +53,16 @@ class _Lean:
             set_linear(self, layer.output, "dense", stage.mlp_dim, stage.width)
 
 
-class LeanBertModel(_Lean, BertModel): ...
+class LeanBertModel(ResizedEncoder, BertModel):
+    config_class = LeanBertConfig
 
 
-class LeanBertForMaskedLM(_Lean, BertForMaskedLM): ...
+class LeanBertForMaskedLM(ResizedEncoder, BertForMaskedLM):
+    config_class = LeanBertConfig
 
 
-class LeanBertForSequenceClassification(_Lean, BertForSequenceClassification): ...
+class LeanBertForSequenceClassification(ResizedEncoder, BertForSequenceClassification):
+    config_class = LeanBertConfig
 
 
 BASE = Stage(width=768, depth=12, heads=12, head_dim=64, mlp_dim=3072)
