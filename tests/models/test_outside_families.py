@@ -1,5 +1,6 @@
 """The registry of families: one of another package takes part like our own."""
 
+import contextlib
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -11,6 +12,7 @@ from torch import nn
 import leanformer as lf
 from leanformer import models
 from leanformer.architecture import Architecture, Stage
+from leanformer.costs.closed_forms import formula
 from leanformer.models import families
 from leanformer.models.base import AttentionPart, Family
 from leanformer.models.families import FAMILIES
@@ -81,7 +83,7 @@ class TinyFamily(Family):
         return {"x": torch.randn(batch, tokens or 12, architecture.stages[0].width)}
 
     def configure(self, model, attention, checkpointing):
-        raise NotImplementedError
+        return contextlib.nullcontext()
 
 
 @pytest.fixture
@@ -105,6 +107,8 @@ def test_a_family_of_another_package_does_all_that_ours_do(tiny: type[Family]) -
     assert [(layer.name, layer.columns, len(layer.values.kappa)) for layer in seen.layers] == [
         (f"attentions.{layer}", 16, 2) for layer in range(3)
     ]
+    counted = formula(described).parameters(described).total
+    assert counted == sum(parameter.numel() for parameter in model.parameters())
     with pytest.raises(ValueError, match="did you mean tiny-encoder"):
         lf.create("tiny-encodr")
 

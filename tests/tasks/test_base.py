@@ -34,7 +34,7 @@ class Mine(Task):
     length: int = 3
 
     def load(self) -> Data:
-        raise NotImplementedError
+        raise ValueError("the data of this task are elsewhere")
 """
 
 
