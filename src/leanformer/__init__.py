@@ -31,11 +31,12 @@ _HOMES = {
     "generate": "models.generation",
     "glue": "experiments.glue",
     "Grid": "experiments.grid",
+    "judge": "experiments.judged_scores",
     "lightning_callback": "conditioning.callbacks",
     "Limits": "designing.plan",
     "load_weights": "models.weights",
     "Loaded": "models.loading",
-    "measure": "conditioning.probing",
+    "measure": "experiments.measuring",
     "Metric": "tasks",
     "probe": "conditioning.probing",
     "query_key_ranks": "conditioning.query_key",
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from leanformer.architecture import Stage as Stage
     from leanformer.conditioning.callbacks import lightning_callback as lightning_callback
     from leanformer.conditioning.callbacks import trainer_callback as trainer_callback
-    from leanformer.conditioning.probing import measure as measure
     from leanformer.conditioning.probing import probe as probe
     from leanformer.conditioning.query_key import query_key_ranks as query_key_ranks
     from leanformer.conditioning.tracking import track as track
@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from leanformer.experiments.comparison_records import Comparison as Comparison
     from leanformer.experiments.glue import glue as glue
     from leanformer.experiments.grid import Grid as Grid
+    from leanformer.experiments.judged_scores import judge as judge
+    from leanformer.experiments.measuring import measure as measure
     from leanformer.experiments.recipe import Recipe as Recipe
     from leanformer.experiments.recipes import RECIPES as RECIPES
     from leanformer.experiments.sweep import sweep as sweep

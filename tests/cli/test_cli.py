@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from leanformer.cli.shared import writable
 from support.command import call, run
 
 
@@ -98,19 +97,6 @@ def test_a_folder_that_cannot_be_written_to_is_found_before_the_work(command: st
     assert (shown.returncode, shown.stdout) == (2, "")
     assert "/proc/nothing cannot be written to" in shown.stderr
     assert len(shown.stderr.splitlines()) == 1
-
-
-def test_folders_that_cannot_be_written_to_are_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for folder in (tmp_path / "file" / "x", tmp_path / "file", tmp_path / ("a" * 300), Path("a\0b")):
-        with pytest.raises(ValueError, match=r"cannot be written to: .*; name another folder by --out"):
-            writable(folder)
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_looking_whether_a_folder_can_be_written_to_leaves_nothing_behind(tmp_path: Path) -> None:
-    assert writable(tmp_path / "a" / "b") == tmp_path / "a" / "b"
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["[/]", "[red]x", "a\nb", "\x1b[31mred", ":smile:", "\udcff"])

@@ -37,7 +37,7 @@ def test_measure_as_a_table(folder: Path, tmp_path: Path) -> None:
 
 def test_warnings_are_printed_as_notes(tmp_path: Path) -> None:
     table = call("measure", "vit_tiny_patch16_224", "--batch", "1", "--out", str(tmp_path)).stdout
-    assert "\nnote 192 columns and 197 tokens are near the square" in table
+    assert "\nNote: 192 columns and 197 tokens are near the square" in table
 
 
 def test_ranks(tmp_path: Path) -> None:

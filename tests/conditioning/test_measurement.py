@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_map
 
 import leanformer as lf
 from leanformer.conditioning import gaussian, inputs
-from leanformer.conditioning.measurement import Measurement, measure_named, measure_ranks, warnings
+from leanformer.conditioning.measurement import Measurement, warnings
 from leanformer.conditioning.probing import FORWARD_ROUNDING
 from leanformer.models import families
 from leanformer.report.figures import measurement as figures
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_record_of_a_saved_model(folder: Path, tmp_path: Path) -> None:
-    record = measure_named(str(folder), batch=3)
+    record = lf.measure(str(folder), batch=3)
     assert record.weights == "as saved"
     assert record.inputs == "3 images of Gaussian noise, 32 × 32, seed 0"
     assert len(record.layers) == 2
@@ -43,7 +43,7 @@ def test_the_record_of_a_saved_model(folder: Path, tmp_path: Path) -> None:
 
 
 def test_infinity_is_kept(tmp_path: Path, folder: Path) -> None:
-    record = measure_named(str(folder), batch=2)
+    record = lf.measure(str(folder), batch=2)
     layer = record.layers[0]
     infinite = layer.model_copy(update={"kappa": layer.kappa.model_copy(update={"max": math.inf}), "rank_deficient": 1})
     changed = record.model_copy(update={"layers": (infinite, record.layers[1])})
@@ -59,18 +59,18 @@ def test_a_checkpoint_is_measured(tmp_path: Path) -> None:
     torch.manual_seed(5)
     trained = lf.create("vit_tiny_patch16_224")
     lf.save_pretrained(trained, tmp_path)
-    fresh = measure_named("vit_tiny_patch16_224", batch=1)
-    loaded = measure_named("vit_tiny_patch16_224", checkpoint=tmp_path, batch=1)
+    fresh = lf.measure("vit_tiny_patch16_224", batch=1)
+    loaded = lf.measure("vit_tiny_patch16_224", checkpoint=tmp_path, batch=1)
     assert loaded.weights == str(tmp_path)
     assert loaded.layers[0].kappa != fresh.layers[0].kappa
-    assert fresh.layers == measure_named("vit_tiny_patch16_224", batch=1).layers
+    assert fresh.layers == lf.measure("vit_tiny_patch16_224", batch=1).layers
 
 
 def test_random_generators_are_left_as_they_were(folder: Path) -> None:
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    measure_named(str(folder), batch=2)
-    measure_ranks("vit_tiny_patch16_224", seed=1)
+    lf.measure(str(folder), batch=2)
+    lf.measure("vit_tiny_patch16_224", rank=True, seed=1)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -79,13 +79,13 @@ def test_a_folders_own_tokenizer_and_the_embedded_text(tmp_path: Path) -> None:
     tokenizer = transformers.BertTokenizer(vocab={word: index for index, word in enumerate(words)})
     tokenizer.save_pretrained(tmp_path)
     families.build(SMALL["bert"]).save_pretrained(tmp_path)
-    record = measure_named(str(tmp_path), batch=2, tokens=24)
+    record = lf.measure(str(tmp_path), batch=2, tokens=24)
     assert record.inputs == "2 passages of 24 tokens from Python's documentation"
     assert record.layers[0].tokens == 24
 
 
 def test_warnings_name_the_cliff_and_the_heads_that_are_clear_of_it() -> None:
-    record = measure_named("vit_tiny_patch16_224", batch=1)
+    record = lf.measure("vit_tiny_patch16_224", batch=1)
     assert record.warnings == warnings(record.layers)
     assert record.warnings[0].startswith("192 columns and 197 tokens are near the square")
     assert "5 or more heads of 64 are clear" in record.warnings[0]
@@ -101,12 +101,12 @@ def test_a_dependent_value_column_is_flagged_and_float64_shows_it(tmp_path: Path
         for values in others:
             values[5] = 0.3 * values[6] + 0.7 * values[8]
     lf.save_pretrained(model, tmp_path / "vit")
-    record = measure_named(str(tmp_path / "vit"), batch=4)
+    record = lf.measure(str(tmp_path / "vit"), batch=4)
     assert [layer.limited_by_dtype for layer in record.layers] == [4, 4, 4]
     assert "12 values as large as rounding allows: the true κ may be larger; measure again with dtype float64" in (
         record.warnings
     )
-    double = measure_named(str(tmp_path / "vit"), batch=4, dtype="float64")
+    double = lf.measure(str(tmp_path / "vit"), batch=4, dtype="float64")
     assert double.weights == "as saved, in float64"
     assert double.layers[0].kappa.median == math.inf
     for single, wide in zip(record.layers[1:], double.layers[1:], strict=True):
@@ -147,8 +147,8 @@ def _keep_inputs(module: torch.nn.Module, kept: dict, name: str) -> None:
 
 def test_the_figures(folder: Path, tmp_path: Path) -> None:
     drawn = {
-        "layers": figures.kappa_by_layer(measure_named(str(folder), batch=2)),
-        "ranks": figures.rank_by_layer(measure_ranks(str(folder))),
+        "layers": figures.kappa_by_layer(lf.measure(str(folder), batch=2)),
+        "ranks": figures.rank_by_layer(lf.measure(str(folder), rank=True)),
     }
     for name, made in drawn.items():
         png, svg = style.save(made, tmp_path / name)

@@ -39,7 +39,7 @@ def test_pre_training_is_handed_on_and_missing_tasks_are_named(tmp_path: Path) -
         margin=1.0,
     )
     start = tmp_path / "pretrained"
-    compare(pretraining, out=start, seeds=2, jobs=1)
+    compare(pretraining, out=start, seeds=2, jobs=1, report=False)
     write_glue(tmp_path, "rte")
     write_glue(tmp_path, "stsb")
     write_glue(tmp_path, "qnli", splits=("validation",))

@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from leanformer.experiments.comparison import summarise
 from leanformer.experiments.grid import Grid
 from leanformer.experiments.judging.estimates import Interval
 from leanformer.experiments.overrides import axes
-from leanformer.experiments.sweep import Cell, cells, read_record, sweep
+from leanformer.experiments.sweep import Cell, cells, read_record
 from leanformer.experiments.sweep_records import Difference, Sweep, SweepCell
 from leanformer.foundation.records.files import locked
 from leanformer.report import sweep as report
@@ -22,6 +23,8 @@ from leanformer.report.figures.sweep import lines
 from leanformer.training.settings import Training
 from support.command import call, run
 from support.tiny_run import recipe
+
+sweep = partial(lf.sweep, report=False)  # pages take longer than these runs
 
 
 def grid(equal_params: bool = False, **values: tuple[Any, ...]) -> Grid:

@@ -86,11 +86,11 @@ def test_a_result_of_0_1_must_agree_with_its_last_evaluation() -> None:
 
 
 def test_a_comparison_trains_a_run_again_whose_result_is_damaged(tmp_path: Path) -> None:
-    first = compare(trained.recipe(), arms=["original", "lean"], seeds=1, out=tmp_path, jobs=1)
+    first = compare(trained.recipe(), arms=["original", "lean"], seeds=1, out=tmp_path, jobs=1, report=False)
     (tmp_path / "lean" / "seed-0" / "result.json").write_text("{")
     with pytest.raises(ValueError, match=r"result.json is damaged: .* in line 1, column 2; training .* again makes it"):
         summarise(tmp_path)
-    again = compare(trained.recipe(), arms=["original", "lean"], seeds=1, out=tmp_path, jobs=1)
+    again = compare(trained.recipe(), arms=["original", "lean"], seeds=1, out=tmp_path, jobs=1, report=False)
     assert {arm: row.scores for arm, row in again.arms.items()} == {arm: row.scores for arm, row in first.arms.items()}
 
 
@@ -176,7 +176,7 @@ def test_a_run_does_not_continue_on_other_data(tmp_path: Path, monkeypatch: pyte
 
 def test_a_comparison_does_not_mix_data(tmp_path: Path) -> None:
     arms = ["original", "lean"]
-    compare(trained.recipe(), arms=arms, seeds=1, out=tmp_path, jobs=1)
+    compare(trained.recipe(), arms=arms, seeds=1, out=tmp_path, jobs=1, report=False)
     lean = tmp_path / "lean" / "seed-0"
     read = Result.read(lean / "result.json")
     assert read.data
@@ -184,6 +184,6 @@ def test_a_comparison_does_not_mix_data(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=rf"^{lean} was trained on other data than {tmp_path}/original/seed-0, so"):
         summarise(tmp_path)
     with pytest.raises(ValueError, match=rf"^{lean} was trained on other data than digits, .* holds now, so"):
-        compare(trained.recipe(), arms=arms, seeds=1, out=tmp_path, jobs=1)
+        compare(trained.recipe(), arms=arms, seeds=1, out=tmp_path, jobs=1, report=False)
     read.changed(data="").write(lean / "result.json")  # of an older version
-    compare(trained.recipe(), arms=arms, seeds=1, out=tmp_path, jobs=1)
+    compare(trained.recipe(), arms=arms, seeds=1, out=tmp_path, jobs=1, report=False)

@@ -5,13 +5,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leanformer.cli.completion import complete_arms
 from leanformer.cli.shared import (
+    MODELS,
+    STATISTICS,
+    TRAINING,
     AsJson,
     Batch,
     Jobs,
+    LogWith,
     Original,
     OtherModel,
     Out,
+    Precision,
     Rate,
     RecipeName,
     Seeds,
@@ -19,11 +25,8 @@ from leanformer.cli.shared import (
     Steps,
     UserData,
     app,
-    messages,
-    names,
-    print_record,
-    print_written,
-    writable,
+    given,
+    show,
 )
 
 if TYPE_CHECKING:
@@ -33,25 +36,74 @@ if TYPE_CHECKING:
 @app.command()
 def compare(
     recipe: RecipeName = "digits",
-    arms: Annotated[str, typer.Option(help='Of "original,lean,shallow,wide" [default: the recipe\'s].')] = "",
-    seeds: Seeds = None,
+    data: UserData = None,
+    model: OtherModel = None,
+    original: Original = None,
+    lean: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZES",
+            help='Sizes of the lean model, as in "depth=4,heads=8,regime=split".',
+            rich_help_panel=MODELS,
+        ),
+    ] = None,
+    arms: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help='Of "original,lean,shallow,wide" [default: the recipe\'s].',
+            autocompletion=complete_arms,
+            rich_help_panel=MODELS,
+        ),
+    ] = None,
+    arm: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME:SIZES",
+            help='One more arm, as in "narrow:heads=2,mlp_dim=64"; repeatable.',
+            rich_help_panel=MODELS,
+        ),
+    ] = [],  # noqa: B006
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="A comparison whose trained models these begin with.", rich_help_panel=MODELS
+        ),
+    ] = None,
     steps: Steps = None,
     batch: Batch = None,
     lr: Rate = None,
-    budget: Annotated[
-        str | None, typer.Option(help='Held equal: steps, epochs, tokens, flops, time; or with an amount, "time=10m".')
-    ] = None,
-    margin: Annotated[float | None, typer.Option(min=0, help="By how much a model may be worse and hold.")] = None,
-    data: UserData = None,
-    model: OtherModel = None,
-    original: Original = "",
-    lean: Annotated[str, typer.Option(help='Sizes of the lean model, as in "depth=4,heads=8,regime=split".')] = "",
-    start: Annotated[str, typer.Option(help="A comparison whose trained models these begin with.")] = "",
-    arm: Annotated[list[str], typer.Option(help='One more arm, as in "narrow:heads=2,mlp_dim=64"; repeatable.')] = [],  # noqa: B006
+    precision: Precision = None,
     settings: Settings = [],  # noqa: B006
-    precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None,
-    log_with: Annotated[str, typer.Option(help="tensorboard, trackio or wandb.")] = "",
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND[=AMOUNT]",
+            help='Held equal: steps, epochs, tokens, flops, time; or with an amount, "time=10m".',
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    seeds: Seeds = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="decided",
+            help='"decided": add seeds at planned looks until the verdict is decided, instead of --seeds.',
+            rich_help_panel=STATISTICS,
+        ),
+    ] = None,
+    max_seeds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="The most seeds of such a comparison [default: 30].", rich_help_panel=STATISTICS
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(metavar="M", min=0, help="By how much a model may be worse and hold.", rich_help_panel=STATISTICS),
+    ] = None,
     jobs: Jobs = None,
+    log_with: LogWith = "",
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -63,48 +115,27 @@ def compare(
     The same command resumes a comparison that was stopped; more `--seeds` or `--arms` add to what is there.
     Several GPUs or hosts: `torchrun --nproc-per-node 8 -m leanformer compare …`
     """
-    from leanformer.cli.progress import RunsProgress
-    from leanformer.experiments import recipes
+    arguments = given(locals())
     from leanformer.experiments.comparison import compare as run
-    from leanformer.experiments.overrides import adjusted
     from leanformer.foundation.machine import is_first_process
 
-    with messages.status("reading the recipe"):
-        chosen = adjusted(
-            recipes.recipe(recipe),
-            data=data,
-            model=model,
-            original=original,
-            lean=lean,
-            arms=arm,
-            settings=settings,
-            start=start,
-            training={"steps": steps, "batch": batch, "lr": lr, "precision": precision},
-        )
-    folder = writable(out or Path("runs") / f"compare-{chosen.name}")
-    listed = names(arms)
-    with RunsProgress(messages) as progress:
-        record = run(
-            chosen,
-            out=folder,
-            arms=None if listed is None else [*listed, *(item.partition(":")[0] for item in arm)],
-            seeds=seeds,
-            budget=budget,
-            margin=margin,
-            jobs=jobs,
-            log_with=log_with,
-            **progress.hooks,
-        )
+    record = run(**arguments, progress=True)
     if is_first_process():
-        show_comparison(record, folder, as_json)
+        show_verdict(record, as_json)
+
+
+def show_verdict(record: "Comparison", as_json: bool) -> None:
+    """Print a comparison; runs that did not finish are a failure of the command."""
+    show(record, as_json, without=("runs",))
+    if record.failures:
+        raise typer.Exit(1)
 
 
 def show_comparison(record: "Comparison", folder: Path, as_json: bool) -> None:
-    """Print the record or its table and verdict; write the report."""
-    from leanformer.report import comparison, page
+    """Write the record and its report, and print it."""
+    from leanformer.experiments.comparison import RECORD
+    from leanformer.foundation.progress import RunsProgress
+    from leanformer.foundation.records.keeping import publish
 
-    pages = page.write(record, folder)
-    print_record(record, comparison.table, as_json, without=("runs",))
-    print_written(f"{pages[0]}, {pages[1].name}, figures/")
-    if record.failures:
-        raise typer.Exit(1)
+    publish(record, folder / RECORD, say=RunsProgress(True).say)
+    show_verdict(record, as_json)

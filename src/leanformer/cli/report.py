@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from leanformer.cli.compare import show_comparison
-from leanformer.cli.shared import AsJson, app, print_record, print_written, writable
+from leanformer.cli.shared import AsJson, app, print_written, show
 from leanformer.cli.sweep import show_sweep
+from leanformer.foundation.arguments import writable
 
 
 @app.command()
@@ -23,11 +24,12 @@ def report(
     """
     from leanformer.experiments import comparison, sweep
     from leanformer.experiments.glue import RECORD, Glue
-    from leanformer.report import glue
+    from leanformer.foundation.progress import RunsProgress
+    from leanformer.foundation.records.keeping import publish
     from leanformer.report.figures.style import save
     from leanformer.report.figures.sweep import side_by_side
 
-    first = folders[0]
+    first, say = folders[0], RunsProgress(True).say
     folder = out or (first if first.is_dir() else first.parent)
     if out is not None or first.exists():
         writable(folder)
@@ -38,14 +40,11 @@ def report(
         print_written(", ".join(map(str, files)))
     elif sweep.is_sweep(first):
         swept = sweep.read_record(first)
-        swept.write(folder / sweep.RECORD)
-        show_sweep(swept, folder, as_json)
+        publish(swept, folder / sweep.RECORD, say=say)
+        show_sweep(swept, as_json)
     elif (first / RECORD).is_file() or first.name == RECORD:
         record = Glue.read(first / RECORD if first.is_dir() else first)
-        page = glue.write(record, folder)
-        print_record(record, glue.table, as_json)
-        print_written(str(page))
+        publish(record, folder / RECORD, say=say)
+        show(record, as_json)
     else:
-        compared = comparison.read_record(first)
-        compared.write(folder / comparison.RECORD)
-        show_comparison(compared, folder, as_json)
+        show_comparison(comparison.read_record(first), folder, as_json)

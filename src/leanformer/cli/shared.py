@@ -4,24 +4,75 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from leanformer.cli.completion import complete_models, complete_recipes
+from leanformer.foundation.arguments import ArgumentError
 
 if TYPE_CHECKING:
     from leanformer.foundation.records.base import Record
 
-app = typer.Typer(
+
+DATA, MODELS, TRAINING, STATISTICS = "Data", "Models", "Training", "Statistics"
+MACHINE, OUTPUT = "Machine", "Output"
+"""Panels of the help."""
+
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
+
+
+def _with_plain_flags(params: list[Any]) -> list[Any]:
+    """A flag takes no value, so help shows none beside it. --help stands with what else decides the output."""
+    panels = {getattr(param, "rich_help_panel", None) for param in params}
+    for param in params:
+        if isinstance(param, TyperOption) and param.is_flag and param.metavar is None:
+            param.metavar = ""
+        if param.name == "help" and OUTPUT in panels:
+            param.rich_help_panel = OUTPUT
+    return params
+
+
+class Command(TyperCommand):
+    """A command: help shows flags as flags, and errors name options where the library names arguments."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _with_plain_flags(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ArgumentError as error:
+            options = {param.name: param.opts[0] for param in self.params}
+            raise ValueError(error.worded(lambda argument: options.get(argument, argument))) from error
+
+
+class Group(TyperGroup):
+    """All commands together."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _with_plain_flags(super().get_params(ctx))
+
+
+class App(typer.Typer):
+    """The program, whose commands are all of the kind above."""
+
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = Command, **more: Any
+    ) -> Callable[[CommandFunction], CommandFunction]:
+        return super().command(name, cls=cls, **more)
+
+
+app = App(
     name="leanformer",
+    cls=Group,
     help="Measure how well conditioned a transformer's attention is, redesign it, prove whether the lean model holds.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
@@ -47,78 +98,102 @@ def _root(
 
 # Options
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object instead of a table.", rich_help_panel=OUTPUT)
+]
 Model = Annotated[
-    str, typer.Argument(help="A name from `leanformer models` or of any timm model, or a saved model's folder.")
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A name from `leanformer models` or of any timm model, or a saved model's folder.",
+        autocompletion=complete_models,
+    ),
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="Folder for the record and the figure [default: runs/…].", file_okay=False)
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder for the record and the figure [default: runs/…].",
+        file_okay=False,
+        rich_help_panel=OUTPUT,
+    ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of initial weights and random inputs.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of initial weights and random inputs.")]
 RecipeName = Annotated[
     str,
-    typer.Argument(help="What to run: a name (`leanformer recipes` lists them), package.module:name or file.py:name."),
+    typer.Argument(
+        metavar="RECIPE",
+        help="What to run: a name (`leanformer recipes` lists them), package.module:name or file.py:name.",
+        autocompletion=complete_recipes,
+    ),
 ]
-Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds [default: the recipe's].")]
-Steps = Annotated[int | None, typer.Option(min=1, help="Optimizer steps of the original.")]
-Batch = Annotated[int | None, typer.Option(min=1, help="Samples per step.")]
-Rate = Annotated[float | None, typer.Option("--lr", help="Peak learning rate.")]
+Seeds = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="How many seeds [default: the recipe's].", rich_help_panel=STATISTICS),
+]
+Steps = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Optimizer steps of the original.", rich_help_panel=TRAINING)
+]
+Batch = Annotated[int | None, typer.Option(metavar="N", min=1, help="Samples per step.", rich_help_panel=TRAINING)]
+Rate = Annotated[
+    float | None, typer.Option("--lr", metavar="RATE", help="Peak learning rate.", rich_help_panel=TRAINING)
+]
 UserData = Annotated[
-    str | None, typer.Option("--data", help="Your data, or the folder that holds the recipe's data sets.")
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="PATH",
+        help="Your data, or the folder that holds the recipe's data sets.",
+        rich_help_panel=DATA,
+    ),
 ]
-OtherModel = Annotated[str | None, typer.Option("--model", help="Another original; lean is what `design` recommends.")]
-Original = Annotated[str, typer.Option(help='Sizes of the original, as in "depth=8,heads=4".')]
+OtherModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Another original; lean is what `design` recommends.",
+        autocompletion=complete_models,
+        rich_help_panel=MODELS,
+    ),
+]
+Original = Annotated[
+    str | None,
+    typer.Option(metavar="SIZES", help='Sizes of the original, as in "depth=8,heads=4".', rich_help_panel=MODELS),
+]
 Settings = Annotated[
-    list[str], typer.Option("--set", help='Any setting, as in "training.clip=0.5" or "task.shift=2"; repeatable.')
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help='Any setting, as in "training.clip=0.5" or "task.shift=2"; repeatable.',
+        rich_help_panel=TRAINING,
+    ),
 ]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Runs at a time [default: one per GPU or core].")]
+Precision = Annotated[
+    str | None,
+    typer.Option(metavar="TYPE", help="float32, bfloat16 or float16.", rich_help_panel=TRAINING),
+]
+LogWith = Annotated[str, typer.Option(metavar="TRACKER", help="tensorboard, trackio or wandb.", rich_help_panel=OUTPUT)]
+Jobs = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Runs at a time [default: one per GPU or core].", rich_help_panel=MACHINE),
+]
 
 
-def names(text: str) -> list[str] | None:
-    """ "a, b" as a list; None if the option was not given."""
-    return [name.strip() for name in text.split(",")] if text else None
-
-
-def numbers(option: str, text: str) -> list[int]:
-    """ "2,4,8-10" as a list."""
-    found: list[int] = []
-    try:
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            found += range(int(first), int(last or first) + 1)
-    except ValueError:
-        found = []
-    if not found or min(found) < 1:
-        raise ValueError(f'{option} takes whole numbers from 1 on, such as "2,4,8" or "2-18", got "{text}"')
-    return found
-
-
-def writable(folder: Path) -> Path:
-    """The folder, if results can be written to it. Nobody should learn after hours of work that they cannot."""
-    made: list[Path] = []
-    try:
-        made = [place for place in (folder, *folder.parents) if not place.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except (OSError, ValueError) as error:  # ValueError: the name holds a null character
-        reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"{folder} cannot be written to: {reason}; name another folder by --out") from error
-    finally:
-        for place in made:
-            with suppress(OSError, ValueError):
-                place.rmdir()
-    return folder
+def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What a command passes on to the function of its name: its own arguments, but for how results are printed."""
+    return {name: value for name, value in arguments.items() if name != "as_json"}
 
 
 # Output
 
 
-@contextmanager
-def working(what: str) -> Iterator[Callable[[str], None]]:
+def working(what: str) -> AbstractContextManager[Callable[[str], None]]:
     """A line that says what is being done, where a person is watching."""
-    with messages.status(escape(what)) as status:
-        yield lambda step: status.update(escape(f"{what}: {step}"))
+    from leanformer.foundation.progress import working as shown
+
+    return shown(what, True)
 
 
 def print_json(value: Any) -> None:
@@ -127,37 +202,19 @@ def print_json(value: Any) -> None:
     print(json.dumps(plain(value), indent=2))
 
 
-def print_sentences(phrases: Sequence[str]) -> None:
-    from leanformer.experiments.sentences import as_sentence
-
-    for phrase in phrases:
-        output.print(as_sentence(phrase), highlight=False, soft_wrap=True, markup=False)
-
-
-def print_record(record: Any, table: Callable[[Any], Any], as_json: bool, without: Sequence[str] = ()) -> None:
+def show(record: Record, as_json: bool, without: Sequence[str] = ()) -> None:
     """Print a record as JSON, but for some fields; or as a table and sentences."""
+    from leanformer.foundation.records.views import view_of
+
     if as_json:
         print_json({key: value for key, value in record.to_dict().items() if key not in without})
-    else:
-        output.print(table(record))
-        print_sentences(record.sentences())
+        return
+    view = view_of(record.kind)
+    output.print(view.table(record))
+    for sentence in view.sentences(record):
+        output.print(sentence, highlight=False, soft_wrap=True, markup=False)
 
 
 def print_written(what: str) -> None:
     """Say on stderr which files were written."""
     messages.print(f"written: {what}", style="dim", highlight=False, markup=False, soft_wrap=True)
-
-
-def show(record: Record, table: Callable[[Any], Any], draw: Callable[[Any], Any], path: Path, as_json: bool) -> None:
-    """Write the record and its figure; print the record or its table and notes."""
-    from leanformer.report.figures.style import save
-
-    record.write(path.with_suffix(".json"), indent=2)
-    files = save(draw(record), path)
-    if as_json:
-        print_json(record.to_dict())
-    else:
-        output.print(table(record))
-        for warning in getattr(record, "warnings", ()):
-            output.print(f"[yellow]note[/] {escape(warning)}", highlight=False)
-    print_written(f"{path.with_suffix('.json')}, {', '.join(file.name for file in files)}")

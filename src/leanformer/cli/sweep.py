@@ -1,17 +1,18 @@
 """`leanformer sweep`: grids of designs and settings."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from leanformer.cli.shared import (
+    MODELS,
     AsJson,
     Batch,
     Jobs,
     Original,
     OtherModel,
     Out,
+    Precision,
     Rate,
     RecipeName,
     Seeds,
@@ -19,10 +20,8 @@ from leanformer.cli.shared import (
     Steps,
     UserData,
     app,
-    messages,
-    print_record,
-    print_written,
-    writable,
+    given,
+    show,
 )
 
 if TYPE_CHECKING:
@@ -32,20 +31,31 @@ if TYPE_CHECKING:
 @app.command()
 def sweep(
     recipe: RecipeName = "farthest",
+    data: UserData = None,
+    model: OtherModel = None,
+    original: Original = None,
     vary: Annotated[
-        list[str], typer.Option(help='An axis of the grid, as in "heads=1,2,4,8" or "task.points=16,64"; repeatable.')
+        list[str],
+        typer.Option(
+            metavar="NAME=VALUES",
+            help='An axis of the grid, as in "heads=1,2,4,8" or "task.points=16,64"; repeatable.',
+            rich_help_panel=MODELS,
+        ),
     ] = [],  # noqa: B006
     equal_params: Annotated[
-        bool | None, typer.Option("--equal-params/--any-params", help="Let MLPs make up for what heads cost.")
+        bool | None,
+        typer.Option(
+            "--equal-params/--any-params",
+            help="Let MLPs make up for what heads cost, or not [default: as the recipe says].",
+            rich_help_panel=MODELS,
+        ),
     ] = None,
-    seeds: Seeds = None,
     steps: Steps = None,
     batch: Batch = None,
     lr: Rate = None,
-    data: UserData = None,
-    model: OtherModel = None,
-    original: Original = "",
+    precision: Precision = None,
     settings: Settings = [],  # noqa: B006
+    seeds: Seeds = None,
     jobs: Jobs = None,
     out: Out = None,
     as_json: AsJson = False,
@@ -60,42 +70,17 @@ def sweep(
 
     The same command resumes a sweep that was stopped; more values or seeds add to what is there.
     """
-    from leanformer.cli.progress import RunsProgress
-    from leanformer.experiments import recipes
-    from leanformer.experiments.overrides import adjusted, axes
+    arguments = given(locals())
     from leanformer.experiments.sweep import sweep as run
     from leanformer.foundation.machine import is_first_process
 
-    with messages.status("reading the recipe"):
-        chosen = adjusted(
-            recipes.recipe(recipe),
-            data=data,
-            model=model,
-            original=original,
-            settings=settings,
-            training={"steps": steps, "batch": batch, "lr": lr},
-        )
-    folder = writable(out or Path("runs") / f"sweep-{chosen.name}")
-    with RunsProgress(messages) as progress:
-        record = run(
-            chosen,
-            vary=axes(vary) if vary else None,
-            equal_params=equal_params,
-            out=folder,
-            seeds=seeds,
-            jobs=jobs,
-            **progress.hooks,
-        )
+    record = run(**arguments, progress=True)
     if is_first_process():
-        show_sweep(record, folder, as_json)
+        show_sweep(record, as_json)
 
 
-def show_sweep(record: "Sweep", folder: Path, as_json: bool) -> None:
-    """Print the record or its table and words; write the page and the figure."""
-    from leanformer.report import sweep as report
-
-    files = report.write(record, folder)
-    print_record(record, report.table, as_json)
-    print_written(f"{folder}/sweep.json, {', '.join(file.name for file in files)}")
+def show_sweep(record: "Sweep", as_json: bool) -> None:
+    """Print a sweep; runs that did not finish are a failure of the command."""
+    show(record, as_json)
     if any(cell.diverged for cell in record.cells):
         raise typer.Exit(1)

@@ -5,8 +5,11 @@ from typing import Annotated
 
 import typer
 
+from leanformer.cli.completion import complete_arms, complete_recipes
 from leanformer.cli.shared import (
+    MODELS,
     AsJson,
+    LogWith,
     OtherModel,
     Out,
     Seed,
@@ -14,24 +17,38 @@ from leanformer.cli.shared import (
     Steps,
     UserData,
     app,
-    messages,
     output,
     print_json,
     print_written,
-    writable,
 )
+from leanformer.foundation.arguments import writable
 
 
 @app.command()
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe, or the folder of a run to resume.")] = "digits",
-    arm: Annotated[str, typer.Option(help="Which model: original, lean, shallow or wide.")] = "lean",
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE",
+            help="A recipe, or the folder of a run to resume.",
+            autocompletion=complete_recipes,
+        ),
+    ] = "digits",
+    arm: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Which model: original, lean, shallow or wide.",
+            autocompletion=complete_arms,
+            rich_help_panel=MODELS,
+        ),
+    ] = "lean",
     seed: Seed = 0,
     steps: Steps = None,
     data: UserData = None,
     model: OtherModel = None,
     settings: Settings = [],  # noqa: B006
-    log_with: Annotated[str, typer.Option(help="tensorboard, trackio or wandb.")] = "",
+    log_with: LogWith = "",
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -40,10 +57,10 @@ def train(
     The trained model is in OUT/model: `leanformer measure OUT` shows its conditioning, `lf.from_pretrained` loads it.
     """
     from leanformer import tasks
-    from leanformer.cli.progress import RunsProgress
     from leanformer.experiments import recipes
     from leanformer.experiments.overrides import adjusted
     from leanformer.foundation.machine import from_first_process, is_first_process
+    from leanformer.foundation.progress import RunsProgress
     from leanformer.training.loop import train as run_training
     from leanformer.training.run import Run, is_run, read_run, write_run
 
@@ -51,7 +68,7 @@ def train(
     if is_run(folder):
         run = read_run(folder)
     else:
-        chosen = adjusted(recipes.recipe(recipe), data=data, model=model, settings=settings, training={"steps": steps})
+        chosen = adjusted(recipes.recipe(recipe), data=data, model=model, settings=settings, steps=steps)
         chosen = chosen.fitted(tasks.load(chosen.task).options)
         run = Run(
             name=arm,
@@ -62,7 +79,7 @@ def train(
         )
         folder = writable(out or Path("runs") / f"train-{chosen.name}-{arm}-{seed}")
         from_first_process(lambda: write_run(run, folder))
-    with RunsProgress(messages) as progress:
+    with RunsProgress(True) as progress:
         progress.planned({run.name: run.training.steps}, [(run.name, run.seed)])
         result = run_training(
             folder,

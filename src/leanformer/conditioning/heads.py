@@ -56,7 +56,7 @@ class HeadsMeasurement(DatedRecord):
 
 
 def measure_heads(
-    name: str,
+    model: str | Architecture,
     heads: Sequence[int],
     *,
     regimes: Sequence[Regime] = ("fixed", "split"),
@@ -68,7 +68,7 @@ def measure_heads(
     """κ at initialisation for each number of heads; in the regime `split` only those that divide the width.
 
     Args:
-        name: a model of one stage.
+        model: one of one stage, by name or as an architecture.
         heads: numbers of heads.
         regimes: "fixed" (keep head_dim), "split" (keep the width), or both.
         depth: layers to build; by default all.
@@ -76,7 +76,8 @@ def measure_heads(
         progress: is called with what is being measured.
         choice: as for `choose_inputs`.
     """
-    base = architecture_of(name)
+    base = model if isinstance(model, Architecture) else architecture_of(model)
+    name = base.name if isinstance(model, Architecture) else model
     if len(base.stages) > 1:
         raise ValueError(f"heads can be measured for models of one stage; {name} has {len(base.stages)}")
     base = base.resized(depth=depth)
@@ -87,9 +88,9 @@ def measure_heads(
             if regime == "split" and base.stages[0].width % count:
                 continue
             progress(f"{regime}, {count} heads")
-            model = _initialised(base.resized(heads=count, keep=regime), seed)
-            inputs = inputs or choose_inputs(model, name, seed=seed, **choice)
-            rows.append(_row(regime, count, measure(model, inputs.batch).summaries()))
+            built = initialised(base.resized(heads=count, keep=regime), seed)
+            inputs = inputs or choose_inputs(built, name, seed=seed, **choice)
+            rows.append(_row(regime, count, measure(built, inputs.batch).summaries()))
     if inputs is None:
         raise ValueError(f"none of {list(heads)} heads divides the width {base.stages[0].width} of {name}")
     return HeadsMeasurement(
@@ -102,7 +103,7 @@ def measure_heads(
     )
 
 
-def _initialised(architecture: Architecture, seed: int) -> torch.nn.Module:
+def initialised(architecture: Architecture, seed: int) -> torch.nn.Module:
     with torch.random.fork_rng(()):
         torch.manual_seed(seed)
         return families.build(architecture)

@@ -1,4 +1,4 @@
-"""Measure a model by name: load it, feed it, and record κ by layer beside the Gaussian prediction."""
+"""What is recorded of a measured model: κ by layer beside the Gaussian prediction, or the ranks of its heads."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from leanformer.conditioning import gaussian
-from leanformer.conditioning.inputs import Inputs, choose_inputs
-from leanformer.conditioning.probing import measure
+from leanformer.conditioning.inputs import Inputs
+from leanformer.conditioning.probing import Probe, measure
 from leanformer.conditioning.query_key import LayerRanks, query_key_ranks
 from leanformer.conditioning.summaries import Kappa, LayerSummary
+from leanformer.conditioning.watching import Rule
 from leanformer.foundation.formats import counted, percent, significant
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.models import families, names
@@ -86,52 +87,51 @@ def load(name: str, checkpoint: Path | None = None, seed: int = 0) -> nn.Module:
     return model
 
 
-def measure_named(
+def measure_module(
+    model: nn.Module,
+    inputs: Inputs,
     name: str,
-    checkpoint: Path | None = None,
-    seed: int = 0,
-    projections: str | None = None,
-    inputs: Inputs | None = None,
+    weights: str,
+    projections: Rule | None = None,
     dtype: Precision | None = None,
-    **choice: Any,
 ) -> Measurement:
-    """κ layer by layer with the Gaussian prediction beside it.
+    """κ of a module, layer by layer, with the Gaussian prediction beside it.
 
     Args:
-        name, checkpoint, seed: as for `load`.
+        model: any module that `lf.probe` understands.
+        inputs: what to measure it on.
+        name, weights: what the record calls it, and where its weights came from.
         projections: as for `lf.probe`.
-        inputs: what to measure on; if None, `choice` goes to `choose_inputs`.
-        dtype: the precision to compute in; by default that of the weights. "float64" shows a κ that rounding hides.
+        dtype: the precision to convert the module to; by default that of the weights. "float64" shows a κ that
+            rounding hides.
     """
-    model = load(name, checkpoint, seed)
-    chosen = inputs or choose_inputs(model, name, seed=seed, **choice)
-    batch, weights = chosen.batch, _origin(name, checkpoint, seed)
+    batch = inputs.batch
     if dtype is not None:
         model, batch = model.to(getattr(torch, dtype)), _in_precision(batch, dtype)
         weights = f"{weights}, in {dtype}"
+    return measurement_of(measure(model, batch, projections=projections), name, weights, inputs.source)
+
+
+def measurement_of(seen: Probe, name: str, weights: str, inputs: str) -> Measurement:
+    """What a probe has seen, as a record, with the Gaussian prediction."""
     return Measurement(
         model=name,
         weights=weights,
-        inputs=chosen.source,
+        inputs=inputs,
         layers=tuple(
             MeasuredLayer(**dict(layer), gaussian=math.exp(gaussian.expected_log_kappa(layer.tokens, layer.columns)))
-            for layer in measure(model, batch, projections=projections).summaries()
+            for layer in seen.summaries()
         ),
         **fields_of(circumstances()),
     )
 
 
-def measure_ranks(name: str, checkpoint: Path | None = None, seed: int = 0) -> Ranks:
+def ranks_of_module(model: nn.Module, name: str, weights: str) -> Ranks:
     """The rank of W_Q W_Kᵀ, head by head, from the weights alone."""
-    layers = query_key_ranks(load(name, checkpoint, seed))
+    layers = query_key_ranks(model)
     if not layers:
         raise ValueError(f"{name} has no attention whose query and key weights are known by name")
-    return Ranks(
-        model=name,
-        weights=_origin(name, checkpoint, seed),
-        layers=tuple(layers),
-        **fields_of(circumstances()),
-    )
+    return Ranks(model=name, weights=weights, layers=tuple(layers), **fields_of(circumstances()))
 
 
 def _in_precision(batch: Any, dtype: Precision) -> Any:
@@ -144,7 +144,8 @@ def _in_precision(batch: Any, dtype: Precision) -> Any:
     return tree_map(convert, batch)
 
 
-def _origin(name: str, checkpoint: Path | None, seed: int) -> str:
+def origin(name: str, checkpoint: Path | None, seed: int) -> str:
+    """In words, where the weights that `load` gives come from."""
     return str(checkpoint) if checkpoint else "as saved" if Path(name).is_dir() else f"initial, seed {seed}"
 
 

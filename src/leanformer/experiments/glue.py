@@ -5,7 +5,7 @@ Tasks whose data are missing are named as missing. The average is over the other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -16,14 +16,18 @@ from leanformer.data.glue import GLUE_TASKS
 from leanformer.data.hub import NotAvailable
 from leanformer.experiments import recipes, sentences
 from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, ArmName
-from leanformer.experiments.comparison import Listener, Planned, compare
+from leanformer.experiments.comparison import RECORD as COMPARISON
+from leanformer.experiments.comparison import place_of, run_comparison
 from leanformer.experiments.comparison_records import Comparison
+from leanformer.experiments.hooks import Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import Estimate, estimate
 from leanformer.experiments.judging.verdicts import Pair, Verdict, judge_pairs
-from leanformer.experiments.overrides import adjusted
+from leanformer.experiments.overrides import Settings, adjusted
+from leanformer.foundation.arguments import names
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.base import Json, Migration, RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
+from leanformer.foundation.records.keeping import keep, publish
 from leanformer.tasks.sentence_classes import SentenceClasses
 
 RECORD = "glue.json"
@@ -86,55 +90,57 @@ class Glue(DatedRecord):
 def glue(
     start: str | Path,
     *,
-    tasks: Sequence[str] = tuple(GLUE_TASKS),
-    out: str | Path | None = None,
-    seeds: int | None = None,
-    data: str | None = None,
-    settings: Sequence[str] = (),
+    tasks: str | Sequence[str] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    data: str | Path | None = None,
     budget: str | None = None,
+    settings: Settings = (),
     jobs: int | None = None,
-    say: Callable[[str], None] = lambda message: None,
-    planned: Planned = lambda plan, runs: None,
-    listen: Listener = lambda arm, seed, event: None,
+    out: str | Path | None = None,
+    report: bool = True,
+    progress: bool | None = None,
+    say: Say | None = None,
+    planned: Planned | None = None,
+    listen: Listener | None = None,
 ) -> Glue:
     """Fine-tune the models of a pre-training comparison on GLUE; returns the record that glue.json keeps.
 
     Args:
         start: the folder of a finished comparison of masked language models.
-        tasks: which of GLUE's. Those without data here are named in the record's `missing`.
-        out, seeds, settings, budget, jobs, say, planned, listen: as for `compare`.
+        tasks: which of GLUE's, such as ["sst2", "rte"] or "sst2,rte" [default: all eight]. Those without data here are
+            named in the record's `missing`.
         data: the folder that holds glue/ [default: LEANFORMER_DATA].
+        out: the folder [default: START/glue].
+        report: whether to write the table and the figure too.
+        seeds, budget, settings, jobs, progress, say, planned, listen: as for `lf.compare`.
     """
-    if unknown := [name for name in tasks if name not in GLUE_TASKS]:
+    wanted = names(tasks) or list(GLUE_TASKS)
+    if unknown := [name for name in wanted if name not in GLUE_TASKS]:
         raise ValueError(f"there is no GLUE task {', '.join(unknown)}; there are {', '.join(GLUE_TASKS)}")
-    out = Path(out) if out is not None else Path(start) / "glue"
+    chosen = {name: adjusted(recipes.recipe(f"glue-{name}"), start=start, settings=settings) for name in wanted}
+    folder = place_of(Path(start) / "glue" if out is None else out, "")
     found: dict[str, Comparison] = {}
     missing: dict[str, str] = {}
-    for name in tasks:
-        recipe = adjusted(recipes.recipe(f"glue-{name}"), start=str(start), settings=settings)
-        task = recipe.task if data is None else recipe.task.with_data(data)
-        assert isinstance(task, SentenceClasses)
-        try:
-            task.find()
-        except NotAvailable as error:
-            missing[name] = str(error)
-            say(f"{name} is left out: {error}")
-            continue
-        found[name] = compare(
-            replace(recipe, name=name, task=task),
-            out=out / name,
-            seeds=seeds,
-            budget=budget,
-            jobs=jobs,
-            say=say,
-            planned=planned,
-            listen=listen,
-        )
-    if not found:
-        raise ValueError("no task of GLUE is available here: " + "; ".join(missing.values()))
-    record = _record(found, missing)
-    if is_first_process():
-        record.write(out / RECORD)
+    with reporting(progress, say, planned, listen) as hooks:
+        for name, recipe in chosen.items():
+            task = recipe.task if data is None else recipe.task.with_data(data)
+            assert isinstance(task, SentenceClasses)
+            try:
+                task.find()
+            except NotAvailable as error:
+                missing[name] = str(error)
+                hooks.say(f"{name} is left out: {error}")
+                continue
+            found[name] = run_comparison(
+                replace(recipe, name=name, task=task), folder / name, seeds=seeds, budget=budget, jobs=jobs, hooks=hooks
+            )
+            if is_first_process():
+                keep(found[name], folder / name / COMPARISON)
+        if not found:
+            raise ValueError("no task of GLUE is available here: " + "; ".join(missing.values()))
+        record = _record(found, missing)
+        if is_first_process():
+            publish(record, folder / RECORD, report=report, say=hooks.say)
     return record
 
 

@@ -20,64 +20,80 @@ from leanformer.designing.plan import design
 from leanformer.experiments.arms import LEAN, ORIGINAL, USUAL, Arm
 from leanformer.experiments.plan import ComparisonPlan
 from leanformer.experiments.recipe import Recipe
+from leanformer.foundation.arguments import texts
 from leanformer.training.settings import Training
 
 SIZES = ("depth", "heads", "head_dim", "mlp_dim", "width", "keep", "regime")
+
+Sizes = str | Mapping[str, Any] | Architecture
+"""Changes to a model, "depth=4,heads=8" or {"depth": 4, "heads": 8}; or a whole architecture in its place."""
+Settings = str | Sequence[str] | Mapping[str, Any]
+"""["training.clip=0.5"], {"training.clip": 0.5} or {"training": {"clip": 0.5}}."""
+Arms = str | Sequence[str] | Mapping[str, Sizes]
+"""Further arms: ["narrow:heads=2"] or {"narrow": {"heads": 2}}."""
 
 
 def adjusted(
     recipe: Recipe,
     *,
-    data: str | None = None,
-    model: str | None = None,
-    original: str = "",
-    lean: str = "",
-    arms: Sequence[str] = (),
-    settings: Sequence[str] = (),
-    start: str = "",
-    training: Mapping[str, Any] | None = None,
+    data: str | Path | None = None,
+    model: str | Architecture | None = None,
+    original: Sizes | None = None,
+    lean: Sizes | None = None,
+    arm: Arms = (),
+    settings: Settings = (),
+    start: str | Path | None = None,
+    **training: Any,
 ) -> Recipe:
     """The recipe with what was asked for changed.
 
     Args:
         data: the user's data; the recipe's task says whether that is a data set or a folder that holds some.
-        model: another original, by name. The lean design is then what `lf.design` recommends.
-        original, lean: changes to these two, such as "depth=4,heads=8,mlp_dim=128,regime=split".
-        arms: further arms, each "NAME:changes to the original".
+        model: another original, by name or as an architecture. The lean design is then what `lf.design` recommends.
+        original, lean: changes to these two, such as "depth=4,heads=8,mlp_dim=128,regime=split", or architectures.
+            If the original is an architecture, the lean design is what `lf.design` recommends, unless it is given.
+        arm: further arms, each a name with changes to the original.
         settings: "training.lr=1e-3", "task.flip=true", …
         start: a comparison whose trained models these begin with. Models and tokenizer are then its own.
-        training: changes to the training, by name; None leaves a setting as it is.
+        training: changes to the training, by name, such as steps; None leaves a setting as it is.
     """
-    recipe = with_settings(recipe, settings, training or {})
+    recipe = with_settings(recipe, settings, training)
     if data is not None:
         recipe = _refitted(replace(recipe, task=recipe.task.with_data(data)))
     if start:
-        recipe = started(recipe, start)
+        recipe = started(recipe, str(start))
     if model is not None:
-        recipe = replace(recipe, original=models.architecture_of(model, **tasks.load(recipe.task).options))
+        recipe = replace(recipe, original=_for_task(model, recipe))
     if original:
         recipe = replace(recipe, original=redesigned(recipe.original, original))
     if lean:
         recipe = replace(recipe, lean=redesigned(recipe.original, lean))
-    elif model is not None:
-        recipe = replace(recipe, lean=_recommended(recipe.original))
-    return with_arms(recipe, arms)
+    elif model is not None or isinstance(original, Architecture):
+        recipe = replace(recipe, lean=_recommended(_for_task(recipe.original, recipe)))
+    return with_arms(recipe, arm)
 
 
-def with_settings(recipe: Recipe, texts: Sequence[str], training: Mapping[str, Any]) -> Recipe:
-    """With other settings of the training and of the task; those in texts win."""
+def with_settings(recipe: Recipe, settings: Settings, training: Mapping[str, Any]) -> Recipe:
+    """With other settings of the training and of the task; those of `settings` win."""
     changes: dict[str, dict[str, Any]] = {
         "training": {key: value for key, value in training.items() if value is not None},
         "task": {},
     }
-    for text in texts:
-        where, key, value = _setting(text)
+    for where, key, value in _read_settings(settings):
         changes[where][key] = value
     return replace(
         recipe,
         training=Training.from_dict({**recipe.training.to_dict(), **changes["training"]}),
         task=tasks.read({**recipe.task.to_dict(), **changes["task"]}) if changes["task"] else recipe.task,
     )
+
+
+def _for_task(model: str | Architecture, recipe: Recipe) -> Architecture:
+    """A model with the options that the recipe's data need, such as classes."""
+    options = tasks.load(recipe.task).options
+    if isinstance(model, Architecture):
+        return model.with_options(**{key: value for key, value in options.items() if key not in model.options})
+    return models.architecture_of(model, **options)
 
 
 def _refitted(recipe: Recipe) -> Recipe:
@@ -91,13 +107,10 @@ def _refitted(recipe: Recipe) -> Recipe:
     return replace(recipe, original=refit(recipe.original), lean=refit(recipe.lean), others=others)
 
 
-def with_arms(recipe: Recipe, texts: Sequence[str]) -> Recipe:
-    """With further arms, each "NAME:changes to the original"."""
+def with_arms(recipe: Recipe, arms: Arms) -> Recipe:
+    """With further arms, each a new name with changes to the original."""
     others = dict(recipe.others)
-    for text in texts:
-        name, colon, sizes = text.partition(":")
-        if not colon or name in USUAL:
-            raise ValueError(f'an arm is given by a new name and sizes, "narrow:heads=2,mlp_dim=64", got "{text}"')
+    for name, sizes in _read_arms(arms).items():
         others[name] = Arm(name, redesigned(recipe.original, sizes)).architecture
     return replace(recipe, others=others)
 
@@ -129,7 +142,7 @@ def started(recipe: Recipe, start: str) -> Recipe:
 def _recommended(original: Architecture) -> Architecture:
     """The design that `lf.design` would recommend. A model that cannot take the data is reported here."""
     try:
-        return design(original).recommended.architecture
+        return design(original, progress=False).recommended.architecture
     except (RuntimeError, AssertionError) as error:
         options = ", ".join(f"{key}={value}" for key, value in original.options.items())
         reason = str(error).splitlines()[0]
@@ -138,12 +151,14 @@ def _recommended(original: Architecture) -> Architecture:
         ) from error
 
 
-# Texts
+# Texts and mappings
 
 
-def redesigned(base: Architecture, text: str) -> Architecture:
-    """An architecture with the sizes that a text names: "depth=4,heads=8" or "depth=[4,4,8,2]"."""
-    return resized(base, sizes_of(text, SIZES))
+def redesigned(base: Architecture, sizes: Sizes) -> Architecture:
+    """An architecture with other sizes: "depth=4,heads=8", "depth=[4,4,8,2]" or {"depth": 4}. A whole one is itself."""
+    if isinstance(sizes, Architecture):
+        return sizes
+    return resized(base, sizes_of(sizes, SIZES) if isinstance(sizes, str) else sizes)
 
 
 def sizes_of(text: str, known: Sequence[str] = ()) -> dict[str, Any]:
@@ -171,16 +186,51 @@ def resized(base: Architecture, given: Mapping[str, Any]) -> Architecture:
     return base.resized(**sizes)
 
 
-def axes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+def _read_arms(arms: Arms) -> dict[str, Sizes]:
+    """Further arms by name."""
+    found: dict[str, Sizes] = {}
+    for item in arms.items() if isinstance(arms, Mapping) else texts(arms):
+        name, colon, sizes = item.partition(":") if isinstance(item, str) else (item[0], ":", item[1])
+        if not colon or name in USUAL:
+            raise ValueError(f'an arm is given by a new name and sizes, "narrow:heads=2,mlp_dim=64", got "{item}"')
+        found[name] = sizes
+    return found
+
+
+def arm_names(arms: Arms) -> list[str]:
+    """The names of further arms."""
+    return list(_read_arms(arms))
+
+
+def axes(given: str | Sequence[str] | Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
     """The axes of a grid: "heads=1,2,4,8", "regime=fixed,split", "task.points=16,64", "task.dim+width=8,16"."""
+    if isinstance(given, Mapping):
+        return {name: tuple(values) for name, values in given.items()}
     found: dict[str, tuple[Any, ...]] = {}
-    for text in texts:
+    for text in texts(given):
         names, equals, values = text.partition("=")
         if not equals or not values.strip():
             raise ValueError(f'an axis is given with its values, as in "heads=1,2,4", got "{text}"')
         if names in found:
             raise ValueError(f"the axis {names} is given twice: give all its values at once")
         found[names] = tuple(_plain(_value(value.strip(), text)) for value in values.split(","))
+    return found
+
+
+def _read_settings(settings: Settings) -> list[tuple[str, str, Any]]:
+    """Where each setting belongs, its name and its value."""
+    if not isinstance(settings, Mapping):
+        return [_setting(text) for text in texts(settings)]
+    found = []
+    for name, value in settings.items():
+        inside = value.items() if name in ("training", "task") and isinstance(value, Mapping) else None
+        for full, chosen in [(name, value)] if inside is None else [(f"{name}.{key}", item) for key, item in inside]:
+            where, dot, key = full.partition(".")
+            if where not in ("training", "task") or not dot or not key:
+                raise ValueError(
+                    f'settings are named "training.NAME" or "task.NAME", as in {{"training.clip": 0.5}}, got "{full}"'
+                )
+            found.append((where, key, chosen))
     return found
 
 

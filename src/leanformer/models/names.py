@@ -78,12 +78,3 @@ def create(
         name, depth=depth, heads=heads, head_dim=head_dim, mlp_dim=mlp_dim, width=width, keep=keep, **options
     )
     return families.build(architecture, device)
-
-
-def listed(containing: str = "") -> dict[str, list[str]]:
-    """The names that `create` takes and that contain a text, by family; the paper's lean models are under "lean"."""
-    everything = {**families.known_names(), "lean": list(LEAN_MODELS)}
-    found = {family: [name for name in names if containing in name] for family, names in everything.items()}
-    if not any(found.values()):
-        raise ValueError(f"no model name contains {containing!r}; `leanformer models` lists all")
-    return found

@@ -107,6 +107,10 @@ class Result(Record):
         """The final value of the metric."""
         return self.final[self.metric.name]
 
+    def glance(self) -> str:
+        unit = f" {self.metric.unit}" if self.metric.unit else ""
+        return f"{self.name!r}, seed {self.seed}, {self.params:,} parameters: {self.metric.name} {self.score:.4g}{unit}"
+
 
 def read_result(folder: Path) -> Result | None:
     """The result in a run's folder; None if the run is not finished."""
