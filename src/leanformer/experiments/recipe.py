@@ -73,4 +73,7 @@ class Recipe:
             return design.with_options(**{key: value for key, value in options.items() if key not in design.options})
 
         others = {arm: fit(design) for arm, design in self.others.items()}
-        return replace(self, original=fit(self.original), lean=fit(self.lean), others=others)
+        training = self.training
+        if training.parametrization == "completep" and training.base_depth is None:
+            training = replace(training, base_depth=self.original.depth)
+        return replace(self, original=fit(self.original), lean=fit(self.lean), others=others, training=training)

@@ -69,6 +69,8 @@ class Family(ABC):
     """The name in `Architecture.family`, under which the family is registered."""
     stage_count: ClassVar[int | None] = None
     """How many stages the family has by construction; None where stages are a schedule over layers of one width."""
+    residual_branches: ClassVar[bool] = False
+    """Whether every attention and every MLP is added to the stream as it is, without a norm or a scale behind it."""
 
     @abstractmethod
     def names(self) -> Sequence[str]:

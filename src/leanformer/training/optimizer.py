@@ -7,11 +7,12 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from leanformer.training.parametrization import scaled_groups
 from leanformer.training.settings import Training
 
 
 def build_optimizer(model: nn.Module, settings: Training) -> torch.optim.AdamW:
-    groups = decay_groups(model, settings.weight_decay)
+    groups = scaled_groups(model, decay_groups(model, settings.weight_decay), settings)
     return torch.optim.AdamW(groups, settings.lr, betas=settings.betas, eps=settings.eps, fused=True)
 
 

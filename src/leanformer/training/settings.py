@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 Schedule = Literal["cosine", "one-cycle", "triangle", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
+Parametrization = Literal["standard", "completep"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,10 @@ class Training:
     """Share of the steps over which the batch grows from one such piece to all of them."""
     precision: Precision = "float32"
     """float32, or mixed precision with bfloat16 or float16."""
+    parametrization: Parametrization = "standard"
+    """completep scales residual branches by base_depth/depth, so that one learning rate serves all depths."""
+    base_depth: int | None = None
+    """Layers of the model for which lr was chosen; a comparison takes the original's. For completep only."""
     ema: float | None = None
     """Decay of a moving average of the weights. If given, the average is evaluated and saved."""
     evaluations: int = 5
@@ -86,6 +91,16 @@ class Training:
             ("ema", "a number between 0 and 1, or None", self.ema is None or (_is_share(self.ema) and self.ema > 0)),
             ("ramp", "a share from 0 to 1", _is_share(self.ramp) or self.ramp == 1),
             ("save_every", "a whole number of at least 1", self.save_every is None or _is_count(self.save_every)),
+            (
+                "base_depth",
+                "a whole number of at least 1, and only with parametrization=completep",
+                self.base_depth is None or (_is_count(self.base_depth) and self.parametrization == "completep"),
+            ),
+            (
+                "parametrization",
+                f"one of {', '.join(get_args(Parametrization))}",
+                self.parametrization in get_args(Parametrization),
+            ),
             ("schedule", f"one of {', '.join(get_args(Schedule))}", self.schedule in get_args(Schedule)),
             ("precision", f"one of {', '.join(get_args(Precision))}", self.precision in get_args(Precision)),
         ]

@@ -24,6 +24,7 @@ from leanformer.tasks.base import Data, Metric
 from leanformer.training.checkpoints import Checkpoint, Checkpoints
 from leanformer.training.monitoring import Losses
 from leanformer.training.optimizer import build_optimizer
+from leanformer.training.parametrization import scale_branches
 from leanformer.training.randomness import random_state, seed_everything, set_random_state
 from leanformer.training.result import RESULT, Evaluation, Result
 from leanformer.training.run import Run, differences
@@ -77,6 +78,8 @@ class State:
         model = build(run.architecture)
         if run.start:
             load_encoder(model, run.start)
+        else:
+            scale_branches(model, settings)
         if accelerator.num_processes > 1 and accelerator.device.type == "cuda":
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # statistics of the whole batch, where there are any
         average = None

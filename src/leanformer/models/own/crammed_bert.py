@@ -204,6 +204,7 @@ class CrammedBertForSequenceClassification(CrammedBertPreTrainedModel):
 
 class CrammedBert(OwnFamily):
     key = "crammed-bert"
+    residual_branches = True
     config_class = CrammedBertConfig
     model_class = CrammedBertForMaskedLM
     base_class = CrammedBertPreTrainedModel

@@ -221,6 +221,7 @@ class NystromformerForSequenceClassification(PreTrainedModel):
 
 class Nystromformer(OwnFamily):
     key = "nystromformer"
+    residual_branches = True
     config_class = NystromformerConfig
     model_class = base_class = NystromformerForSequenceClassification
     kernels_by_config = False

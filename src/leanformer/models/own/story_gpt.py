@@ -117,6 +117,7 @@ class StoryGPTForCausalLM(PreTrainedModel, GenerationMixin):
 
 class StoryGPT(OwnFamily):
     key = "story-gpt"
+    residual_branches = True
     config_class = StoryGPTConfig
     model_class = base_class = StoryGPTForCausalLM
     auto_classes = {AutoModelForCausalLM: StoryGPTForCausalLM}

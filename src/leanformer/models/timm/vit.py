@@ -16,6 +16,7 @@ from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_rati
 
 class ViT(TimmFamily):
     key = "vit"
+    residual_branches = True
     modules = ("vision_transformer", "deit")
     model_class = VisionTransformer
     not_resizable = (
