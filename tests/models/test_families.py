@@ -252,7 +252,19 @@ def test_vit_initialisation_schemes_reach_resized_layers() -> None:
     ("name", "options", "message"),
     [
         ("vit_bse_patch16_224", {}, "unknown model 'vit_bse_patch16_224': did you mean vit_base_patch16_224"),
-        ("qqqqqqqq", {}, "`leanformer models` lists the names"),
+        ("qqqqqqqq", {}, "`leanformer models` lists the names, and a folder with a config.json is taken too"),
+        ("modernbert-base", {}, "did you mean ModernBERT-base"),
+        ("swin_tiny", {}, "did you mean swin_tiny_patch4_window7_224"),
+        ("lean_vit_base", {}, "did you mean lean_vit_base_patch16_224"),
+        ("someone/roberta_base", {}, "did you mean roberta-base"),
+        ("meta-qqqqq/QQQQQ-8B", {}, "save the model's config.json in a folder and give the folder"),
+        ("vit_base_patch16_224.augreg_in21k", {}, "names pretrained weights, .* fresh ones: give vit_base_patch16_224"),
+        (
+            "resnet50",
+            {},
+            "resnet50 is known to timm but cannot be redesigned: it has no attention .families: vit, xcit",
+        ),
+        ("mamba", {}, "mamba is known to transformers but cannot be redesigned: it has no attention"),
         ("vit_base_patch16_224", {"depth": 7}, "give depth= instead of depth=7"),
         ("vit_base_patch16_224", {"num_heads": 7}, "give heads= instead of num_heads=7"),
         ("vit_base_patch16_224", {"colour": 7}, "vit_base_patch16_224 does not take that option"),
@@ -266,8 +278,16 @@ def test_vit_initialisation_schemes_reach_resized_layers() -> None:
             "deepseek_v3 is known to transformers but cannot be redesigned: .* not a plain decoder layer",
         ),
         ("gemma4_text", {}, "gemma4_text is known to transformers but cannot be redesigned: no family"),
-        ("t5", {}, "t5 is known to transformers but cannot be redesigned: no family"),
-        ("cait_xxs24_224", {}, "is known to timm but cannot be redesigned: no family"),
+        (
+            "t5",
+            {},
+            "t5 is known to transformers but cannot be redesigned: no family .*`leanformer measure FOLDER` shows",
+        ),
+        (
+            "cait_xxs24_224",
+            {},
+            "is known to timm but .*: no family .*; `leanformer measure cait_xxs24_224` shows its κ",
+        ),
         ("roberta-base", {"num_attention_heads": 7}, "give heads= instead of num_attention_heads=7"),
         ("distilbert-base-uncased", {"n_heads": 7}, "give heads= instead of n_heads=7"),
         ("vit-base-patch16-224", {"num_labels": 7}, "give num_classes= instead of num_labels=7"),
@@ -280,8 +300,15 @@ def test_vit_initialisation_schemes_reach_resized_layers() -> None:
     ],
 )
 def test_unknown_names_and_options(name: str, options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as raised:
         families.read(name, **options)
+    assert "\n" not in str(raised.value)
+
+
+def test_names_of_the_hub_are_understood() -> None:
+    for name in ("google-bert/bert-base-uncased", "FacebookAI/roberta-base", "answerdotai/ModernBERT-base"):
+        assert families.read(name) == families.read(name.rpartition("/")[2])
+    assert families.read("google/vit-base-patch16-224").family == "hf-vit"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ for it.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,6 +21,8 @@ from leanformer.architecture import RENAMED_FAMILIES, Architecture
 from leanformer.foundation.registry import Registry
 from leanformer.models.base import UNSUITABLE, AttentionBlock, Family, Inputs, first_line
 from leanformer.models.options import check_options
+from leanformer.models.published import LEAN_MODELS
+from leanformer.models.refusals import why_unknown, without_organisation
 
 FAMILIES: Registry[type[Family]] = Registry(
     "family",
@@ -115,23 +116,8 @@ def find(name: str) -> Family:
     for each in _all():
         if each.known(name):
             return each
-    if library := _library_of(name):
-        raise ValueError(
-            f"{name} is known to {library} but cannot be redesigned: no family here is made of its layers "
-            "(`leanformer models` lists the names that can be)"
-        )
     everything = [known for listed in known_names().values() for known in listed]
-    near = difflib.get_close_matches(name, everything, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`leanformer models` lists the names"
-    raise ValueError(f"unknown model {name!r}: {hint}")
-
-
-def _library_of(name: str) -> str:
-    """The library that has a model of that name, timm or transformers; empty if none has."""
-    from leanformer.models.huggingface.base import upstream_has as transformers_has
-    from leanformer.models.timm.base import upstream_has as timm_has
-
-    return "timm" if timm_has(name) else "transformers" if transformers_has(name) else ""
+    raise ValueError(why_unknown(name, [*everything, *LEAN_MODELS], FAMILIES.names()))
 
 
 def of(model: nn.Module) -> Family:
@@ -147,7 +133,7 @@ def of(model: nn.Module) -> Family:
 
 def read(name: str, **options: Any) -> Architecture:
     """The architecture of a known name."""
-    name = name.removeprefix("openai-community/").removeprefix("google-bert/")
+    name = without_organisation(name)
     found = find(name)
     check_options(options, name)
     try:
