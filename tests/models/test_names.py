@@ -42,8 +42,6 @@ def test_create_refuses_contradictions() -> None:
         lf.create("vit_base_patch16_224", keep="bogus")
     with pytest.raises(ValueError, match="pretrained is not an option"):
         lf.create("vit_base_patch16_224", pretrained=True)
-    with pytest.raises(ValueError, match="features_only"):
-        timm.create_model("lean_vit_base_patch16_224", features_only=True)
     with pytest.raises(ValueError, match="head_dim and keep='width' contradict"):
         lf.create("vit_base_patch16_224", heads=16, head_dim=64, keep="width")
 

@@ -9,19 +9,9 @@ import pytest
 
 from leanformer.models.registration import _Finder
 from support.command import COMMAND
+from support.processes import ANY_TORCHVISION
 
-ANY_TORCHVISION = """
-try:
-    import torchvision
-except RuntimeError:  # the registry's torchvision beside another build of torch; leanformer has a cure, others have not
-    import sys, torch
-    for name in [name for name in sys.modules if name.startswith("torchvision")]:
-        del sys.modules[name]
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-"""
-TIMM = "import timm; assert timm.is_model('lean_vit_base_patch16_224') and timm.is_model('lean_saved')"
+TIMM = "import timm; assert timm.is_model('lean_vit_base_patch16_224') and timm.is_model('leanformer_saved')"
 AUTO = """
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
 for name in ("lean_gpt2", "lean_bert", "lean_crammed_bert", "lean_stories_gpt", "lean_nystromformer", "lean_points"):

@@ -22,8 +22,13 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from torch import nn
 
-SAVED = "lean_saved"
-"""The entry point in timm's registry that reads a folder written by `save_pretrained`."""
+SAVED, FORMERLY_SAVED = "leanformer_saved", "lean_saved"
+"""The entry point in timm's registry that reads a folder written by `save_pretrained`; version 0.1 wrote the second.
+
+Without leanformer, timm says that it does not know this model: the name says what is missing.
+"""
+FEATURES = ("out_indices", "feature_cls")
+"""timm's settings of models that return the features of several layers."""
 
 
 def arrange() -> None:
@@ -54,8 +59,8 @@ def with_timm() -> None:
 
     from leanformer.models.published import LEAN_MODELS
 
-    names = [name for name, row in LEAN_MODELS.items() if row.vision]
-    for name, entry_point in {**{name: _entry_point(name) for name in names}, SAVED: _saved}.items():
+    entry_points = {name: _entry_point(name) for name, row in LEAN_MODELS.items() if row.vision}
+    for name, entry_point in {**entry_points, SAVED: _reader(), FORMERLY_SAVED: _reader()}.items():
         if not timm.is_model(name):
             entry_point.__name__ = entry_point.__qualname__ = name
             setattr(sys.modules[__name__], name, entry_point)  # timm looks the function up by its name
@@ -63,37 +68,77 @@ def with_timm() -> None:
 
 
 def _entry_point(name: str) -> Callable[..., nn.Module]:
-    def entry_point(pretrained: bool = False, **options: Any) -> nn.Module:
+    def entry_point(pretrained: bool = False, features_only: bool = False, **options: Any) -> nn.Module:
         from leanformer.models.names import create
 
         if pretrained:
             raise ValueError(f"there are no pretrained weights of {name}: train it, then use lf.load_weights")
-        if options.pop("features_only", False):
-            raise ValueError(f"{name} has no features_only form; forward_intermediates gives intermediate layers")
-        return create(name, **_without_timm_settings(options))
+        features = {key: options.pop(key) for key in FEATURES if features_only and key in options}
+        model = create(name, **_without_timm_settings(options))
+        return _with_features(model, features) if features_only else model
 
     return entry_point
 
 
-def _saved(pretrained: bool = False, description: dict[str, Any] | None = None, **options: Any) -> nn.Module:
-    """A model from a folder that `save_pretrained` wrote."""
+def _reader() -> Callable[..., nn.Module]:
+    """An entry point that reads a folder which `save_pretrained` wrote."""
+
+    def saved(
+        pretrained: bool = False,
+        description: dict[str, Any] | None = None,
+        features_only: bool = False,
+        **options: Any,
+    ) -> nn.Module:
+        if description is None:
+            raise ValueError(f"{SAVED} reads a folder: timm.create_model('local-dir:FOLDER', pretrained=True)")
+        features = {key: options.pop(key) for key in FEATURES if features_only and key in options}
+        model = _saved(pretrained, description, options)
+        return _with_features(model, features) if features_only else model
+
+    return saved
+
+
+def _saved(pretrained: bool, description: dict[str, Any], options: Mapping[str, Any]) -> nn.Module:
     from leanformer.architecture import Architecture
     from leanformer.models.families import build
-    from leanformer.models.preprocessing import set_preprocessing
-    from leanformer.models.weights import load_weights
+    from leanformer.models.preprocessing import CLASSES, set_preprocessing
+    from leanformer.models.weights import load_whole
 
-    if description is None:
-        raise ValueError(f"{SAVED} reads a folder: timm.create_model('local-dir:FOLDER', pretrained=True)")
     wanted, stated = _without_timm_settings(options), dict(options.get("pretrained_cfg") or {})
     classes = wanted.pop("num_classes", None) if pretrained else None
     model = build(Architecture.from_dict(description).with_options(**wanted))
     if pretrained:
-        load_weights(model, stated["file"])
+        load_whole(model, stated["file"])
     if classes not in (None, getattr(model, "num_classes", None)):  # a new head, as timm's own models get it
         cast(Any, model).reset_classifier(classes)
-        stated.pop("label_names", None)
+        stated.pop(CLASSES, None)
     set_preprocessing(model, stated)
     return model
+
+
+def _with_features(model: nn.Module, settings: Mapping[str, Any]) -> nn.Module:
+    """timm's own wrapper, which returns the features of several layers."""
+    from timm.models import build_model_with_cfg
+
+    from leanformer.models.families import of
+
+    usual = getattr(of(model), "feature_settings", None)
+    if usual is None:
+        raise ValueError(f"timm has no features_only form of a {type(model).__name__}")
+    stated = cast(Any, model).pretrained_cfg
+    try:
+        return build_model_with_cfg(
+            lambda **_: model,
+            SAVED,
+            pretrained=False,
+            pretrained_cfg=stated if isinstance(stated, dict) else stated.to_dict(),
+            feature_cfg={**usual, **settings},
+            features_only=True,
+        )
+    except (AssertionError, IndexError, KeyError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        asked = ", ".join(f"{key}={value!r}" for key, value in {**usual, **settings}.items() if key in FEATURES)
+        raise ValueError(f"features_only: timm cannot give the features of {asked}: {reason}") from error
 
 
 def _without_timm_settings(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from leanformer.models import families
 
 MODULE = "modeling_leanformer"
 """The file's name, which `auto_map` in config.json points to."""
+REFUSED = "the code of this model cannot be one file"
 HEADER = f'''"""Code of the model in this folder, written by leanformer {__version__}; it needs torch and transformers:
 
     AutoModel.from_pretrained(FOLDER, trust_remote_code=True)
@@ -64,51 +65,73 @@ def source(classes: Iterable[type]) -> str:
     collected = _Collected()
     for cls in classes:
         collected.add(cls.__module__, cls.__name__)
-    imports = "\n".join(sorted(collected.imports))
+    imports = "\n".join(sorted(set(collected.imports.values())))
     definitions = "\n\n\n".join(collected.definitions.values())
     return f"{HEADER}\n{imports}\n\n\n{definitions}\n"
 
 
 @dataclass
 class _Collected:
-    imports: set[str] = field(default_factory=set)
+    imports: dict[str, str] = field(default_factory=dict)
+    """Statements by the name that they import."""
     definitions: dict[str, str] = field(default_factory=dict)
-    """By name, each after those that it needs when it is executed."""
-    homes: dict[str, str] = field(default_factory=dict)
-    """The module that each name was taken from: one file can hold a name once."""
+    """By name in the file, each after those that it needs when it is executed."""
+    names: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By module and name there: the name in the file, which differs where two modules use one name."""
 
-    def add(self, module: str, name: str) -> None:
-        if (home := self.homes.setdefault(name, module)) != module:
-            raise ValueError(f"the code of this model cannot be one file: {home} and {module} both define {name}")
-        if name in self.definitions:
-            return
+    def add(self, module: str, name: str) -> str:
+        """Put a definition into the file, after what it needs; returns its name there."""
+        if (module, name) in self.names:
+            return self.names[module, name]
         parsed = _parsed(module)
         if name not in parsed.definitions:
-            raise ValueError(f"the code of this model cannot be one file: {module} does not define {name} by itself")
+            raise ValueError(f"{REFUSED}: {module} does not define {name} by itself")
+        taken = name in self.names.values() or name in self.imports
+        ours = self.names[module, name] = f"{name}_of_{module.rpartition('.')[2]}" if taken else name
         text = parsed.definitions[name]
         table = symtable.symtable(text, module, "exec")
-        for used in _globals(table, at_once=True):
-            if used != name:
-                self._resolve(parsed, used)
-        self.definitions[name] = text
-        for used in _globals(table, at_once=False):
-            self._resolve(parsed, used)
+        at_once, all_used = (dict.fromkeys(_globals(table, at_once=when)) for when in (True, False))
+        known = {used: self._resolve(parsed, used) for used in at_once}
+        self.definitions[ours] = ""  # its place in the file
+        known |= {used: self._resolve(parsed, used) for used in all_used if used not in known}
+        self.definitions[ours] = _renamed(text, table, {**known, name: ours})
+        return ours
 
-    def _resolve(self, parsed: _Module, used: str) -> None:
+    def _resolve(self, parsed: _Module, used: str) -> str:
+        """The name in the file of a name that a module uses."""
         if used in parsed.definitions:
-            self.add(parsed.name, used)
-        elif used in parsed.imports:
-            home, name, statement = parsed.imports[used]
-            if home.split(".")[0] not in ("leanformer", parsed.name.split(".")[0]):
-                self.imports.add(statement)
-            elif name == used:
-                self.add(home, name)
-            else:
-                raise ValueError(
-                    f"the code of this model cannot be one file: {parsed.name} has another name for {home}"
-                )
-        elif used not in vars(builtins):
-            raise ValueError(f"the code of this model cannot be one file: {parsed.name} does not say what {used} is")
+            return self.add(parsed.name, used)
+        if used not in parsed.imports:
+            if used in vars(builtins):
+                return used
+            raise ValueError(f"{REFUSED}: {parsed.name} does not say what {used} is")
+        home, name, statement = parsed.imports[used]
+        if name and home.split(".")[0] in ("leanformer", parsed.name.split(".")[0]):
+            return self.add(home, name)
+        if self.imports.setdefault(used, statement) != statement or used in self.definitions:
+            raise ValueError(f"{REFUSED}: {used} is not the same everywhere in it")
+        return used
+
+
+def _renamed(text: str, table: symtable.SymbolTable, names: Mapping[str, str]) -> str:
+    """A definition with other names for what it uses of the module."""
+    others = {used: ours for used, ours in names.items() if used != ours}
+    if not others:
+        return text
+    if shadowed := others.keys() & _locals(table):
+        raise ValueError(f"{REFUSED}: {', '.join(sorted(shadowed))} has two meanings in one definition")
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            node.id = others.get(node.id, node.id)
+        elif node in tree.body and isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            node.name = others.get(node.name, node.name)
+    return ast.unparse(tree)
+
+
+def _locals(table: symtable.SymbolTable) -> set[str]:
+    mine = {s.get_name() for s in table.get_symbols() if s.is_local()} if table.get_type() != "module" else set()
+    return mine.union(*(_locals(child) for child in table.get_children()))
 
 
 def _globals(table: symtable.SymbolTable, at_once: bool) -> list[str]:
@@ -137,7 +160,7 @@ class _Module:
 def _parsed(name: str) -> _Module:
     file = getattr(sys.modules[name] if name in sys.modules else importlib.import_module(name), "__file__", None)
     if not file or not Path(file).is_file():
-        raise ValueError(f"the code of this model cannot be one file: {name} was not read from a file")
+        raise ValueError(f"{REFUSED}: {name} was not read from a file")
     definitions: dict[str, str] = {}
     imports: dict[str, tuple[str, str, str]] = {}
     for node in _Untyped().visit(ast.parse(Path(file).read_text(encoding="utf-8"))).body:

@@ -75,6 +75,7 @@ def _save_for_transformers(
 
 def _save_for_timm(model: nn.Module, folder: Path, given: Mapping[str, Any]) -> None:
     architecture = families.describe(model)
+    _check_rebuilt(model, architecture)
     config = {
         "architecture": SAVED,
         "model_args": {"description": architecture.to_dict()},
@@ -85,6 +86,17 @@ def _save_for_timm(model: nn.Module, folder: Path, given: Mapping[str, Any]) -> 
     tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     # One entry only: safetensors writes several in any order, and equal models should give equal files.
     save_file(tensors, folder / "model.safetensors", metadata={"architecture": architecture.to_json()})
+
+
+def _check_rebuilt(model: nn.Module, architecture: Architecture) -> None:
+    """A model that timm made does not say all of its options: one that its description does not give is refused."""
+    again = {name: tensor.shape for name, tensor in families.build(architecture, device="meta").state_dict().items()}
+    here = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    if different := [name for name in here | again if here.get(name) != again.get(name)]:
+        raise ValueError(
+            f"this {type(model).__name__} cannot be saved: it has options that it does not state, by which "
+            f"{', '.join(different[:3])} differ; make it by lf.create, which remembers options, and load its weights"
+        )
 
 
 def from_pretrained(folder: str | Path, device: torch.device | str = "cpu") -> nn.Module:
@@ -100,7 +112,7 @@ def from_pretrained(folder: str | Path, device: torch.device | str = "cpu") -> n
         except (SafetensorError, OSError) as error:
             raise ValueError(f"the weights in {folder} cannot be read: {' '.join(str(error).split())}") from error
     model = families.build(read_folder(folder), device)
-    fill(model, _read_checkpoint(folder), heads="required")
+    load_whole(model, folder)
     preparing.set_preprocessing(model, config.get("pretrained_cfg") or {})
     return model.eval()
 
@@ -139,6 +151,11 @@ def load_weights(model: nn.Module, source: str | Path) -> Loaded:
     if loaded.new:
         warnings.warn(str(loaded), stacklevel=2)
     return loaded
+
+
+def load_whole(model: nn.Module, source: str | Path) -> Loaded:
+    """Load a checkpoint that must fit in everything, the head included."""
+    return fill(model, _read_checkpoint(Path(source)), heads="required")
 
 
 def load_encoder(model: nn.Module, source: str | Path) -> Loaded:

@@ -40,6 +40,8 @@ class TimmFamily(Family):
     """Patterns of names that are built of other layers; `read` says of which."""
     own_options: ClassVar[tuple[str, ...]] = ()
     """Our own options, which timm does not know."""
+    feature_settings: ClassVar[Mapping[str, Any] | None] = {"out_indices": 3, "feature_cls": "getter"}
+    """How timm's constructors make `features_only` models of the family; None if they cannot."""
 
     @abstractmethod
     def arguments(self, architecture: Architecture) -> dict[str, Any]:
@@ -165,7 +167,7 @@ class TimmFamily(Family):
 
 def upstream_has(name: str) -> bool:
     """Whether timm itself has a model of that name."""
-    return timm.is_model(name) and not name.startswith("lean_")
+    return timm.is_model(name) and not name.startswith(("lean_", "leanformer_"))
 
 
 def create_upstream(name: str, **arguments: Any) -> nn.Module:

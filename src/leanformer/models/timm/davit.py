@@ -58,6 +58,7 @@ class DaViT(TimmFamily):
     stage_count = 4
     own_options = ("img_size",)  # the model takes any size
     not_resizable = ("*_fl",)
+    feature_settings = {"out_indices": (0, 1, 2, 3), "flatten_sequential": True}
     reserved = {"depths": "depth", "num_heads": "heads", "embed_dims": "width", "mlp_ratio": "mlp_dim"}
 
     def parts(self, model: nn.Module) -> list[AttentionPart]:

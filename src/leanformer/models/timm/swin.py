@@ -22,6 +22,7 @@ class Swin(TimmFamily):
     modules = ("swin_transformer",)
     model_class = SwinTransformer
     stage_count = 4
+    feature_settings = {"out_indices": (0, 1, 2, 3), "flatten_sequential": True}
     reserved = {
         "depths": "depth",
         "num_heads": "heads",
