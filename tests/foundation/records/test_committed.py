@@ -7,10 +7,11 @@ import pytest
 
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.glue import Glue
+from leanformer.experiments.judging.simulation import Simulation
 from leanformer.experiments.sweep_records import Sweep
 from leanformer.foundation import records
 from leanformer.foundation.records.files import read_json
-from leanformer.report import glue, page, sweep
+from leanformer.report import glue, page, simulation, sweep
 
 RESULTS = Path(__file__).parents[3] / "results"
 FILES = sorted(path for path in RESULTS.rglob("*.json") if "bench" not in path.parts)
@@ -38,3 +39,11 @@ def test_pages_of_sweeps_are_what_their_records_give(path: Path) -> None:
 def test_the_page_of_glue_is_what_its_record_gives() -> None:
     record = Glue.read(RESULTS / "glue" / "glue.json")
     assert glue.markdown(record) == (RESULTS / "glue" / "glue.md").read_text(encoding="utf-8")
+
+
+def test_the_error_rates_in_the_documentation_are_those_of_the_record() -> None:
+    record = Simulation.read(RESULTS / "judge-simulation" / "simulation.json")
+    shown = (RESULTS.parent / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    assert simulation.markdown(record) in shown
+    assert simulation.note(record) in shown
+    assert record.within_bounds()

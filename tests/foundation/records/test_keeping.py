@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leanformer.foundation.records import record_class
+from leanformer.foundation.records import NotWritten, record_class
 from leanformer.foundation.records.base import Record
-from leanformer.foundation.records.keeping import NotWritten, keep, publish
+from leanformer.foundation.records.keeping import keep, publish
 
 RECORD = Path(__file__).parents[3] / "results" / "sweep-farthest-deep" / "sweep.json"
 

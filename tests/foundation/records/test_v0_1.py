@@ -70,9 +70,8 @@ def test_a_comparison_is_summarised_and_grows(folder: Path) -> None:
     more = lf.compare(recipe, out=out, seeds=3, jobs=1)
     assert (out / "lean" / "seed-0" / "result.json").stat().st_mtime_ns == stamp, "nothing is trained twice"
     assert more.seeds == [0, 1, 2]
-    assert [change.words for change in more.amendments] == [
-        "changed after 6 results: the number of seeds, from 2 to 3; a choice made after the results are known proves less"
-    ]
+    (changed,) = more.amendments
+    assert changed.words.startswith("changed after 6 results: the number of seeds, from 2 to 3;")
     assert "seeds were added without a plan" in more.verdict.words
     assert {seed: more.arms["lean"].scores[seed] for seed in ("0", "1")} == before.arms["lean"].scores
 
