@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-import random
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from leanformer.data.labelled_images import ImageSet, LabelledImages, Reading
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream
 from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
+from leanformer.tasks.seeding import Keys, seeded
 from leanformer.tasks.settings import check
 
 Images = Float[Tensor, "batch channels height width"]
@@ -291,19 +290,6 @@ class DecodedImages(ImageClassesData):
         return torch.stack([decoded[row, (row,)][0] for row in range(min(count, len(self.found.held_out)))])
 
 
-@dataclass(frozen=True)
-class Keys:
-    """What to decode for each step: rows, each with the key of its random stream."""
-
-    order: Order
-    steps: range
-    share: Share
-
-    def __iter__(self) -> Iterator[list[tuple[int, tuple[int, ...]]]]:
-        for step in self.steps:
-            yield [(int(row), (self.order.seed, step, int(row))) for row in self.share.of(self.order.indices(step))]
-
-
 class Decoded(Dataset[Any]):
     """One sample at a time, transformed with a seed of its own."""
 
@@ -317,22 +303,6 @@ class Decoded(Dataset[Any]):
             image = _to_pil(image)
         with seeded(*seed):
             return self.transform(image_files.in_colour(image)), int(self.split.labels[row])
-
-
-@contextmanager
-def seeded(*key: int) -> Iterator[None]:
-    """timm uses the global random generators. Inside, the key seeds them; afterwards they are as before."""
-    numpy_state, python_state = np.random.get_state(), random.getstate()
-    words = np.random.SeedSequence(key).generate_state(4)
-    with torch.random.fork_rng(devices=[]):
-        np.random.seed(words)
-        random.seed(words.tobytes())
-        torch.default_generator.manual_seed(int(words[0]))  # the CPU's generator only: the model uses the GPU's
-        try:
-            yield
-        finally:
-            np.random.set_state(numpy_state)
-            random.setstate(python_state)
 
 
 def _mixing(task: ImageClasses, classes: int) -> Any:

@@ -145,8 +145,8 @@ def made_by(function: Callable[..., Any], reference: str, task: Task) -> Task:
 
 def _through(reference: str, task: Task) -> Task:
     """A task that a reference leads to; it is needed where no module holds the task under a name."""
-    needed = isinstance(task, OwnTask) and reference and only_here(task.reference())
-    return replace(task, made_by=reference) if needed else task  # type: ignore[call-arg]
+    leads = bool(reference) and not only_here(reference)
+    return replace(task, made_by=reference) if leads and isinstance(task, OwnTask) and task.is_only_here() else task
 
 
 def _task_of(given: Any, reference: str) -> Task:
@@ -178,9 +178,10 @@ def _called(function: Callable[..., Any], reference: str, from_record: bool) -> 
 
 
 def _not_a_task(reference: str, given: Any) -> str:
+    got = repr(given) if callable(given) else type(given).__name__
     return (
         f'"{reference}" is not a task: needed is a subclass of leanformer.tasks.Task, a task of lf.task, or a function '
-        f"without arguments that returns one, got {type(given).__name__ if not callable(given) else given!r}"
+        f"without arguments that returns one, got {got}"
     )
 
 
@@ -263,6 +264,10 @@ class OwnTask(Task):
                 if value is self:
                     return reference_to(self, home, name)
         return self.made_by or reference_to(self, path="task")
+
+    def is_only_here(self) -> bool:
+        """Whether other processes cannot find it."""
+        return only_here(self.reference())
 
     def unchanged(self, recorded: Mapping[str, Any]) -> OwnTask:
         """This task, if it is what a record says of it."""

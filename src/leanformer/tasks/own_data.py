@@ -17,31 +17,30 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
 from leanformer.data.order import Order, Share
 from leanformer.foundation.registry import in_one_line
 from leanformer.tasks import measures
 from leanformer.tasks.base import Batch, Contents, Data, Metric
 from leanformer.tasks.measures import LOSSES, Score
-from leanformer.tasks.seeding import generators_kept, seed_generators
+from leanformer.tasks.seeding import Key, Keys, generators_kept, seed_generators
 
 if TYPE_CHECKING:
     from leanformer.tasks.own import OwnTask
 
 
 @dataclass(frozen=True)
-class _Batches:
-    """What to read for each step: samples by number, each with the key of its random draws."""
+class _Unreadable:
+    """Why there is no batch. Readers in other processes hand it over; an error would keep them from ending."""
 
-    order: Order
-    steps: range
-    share: Share
+    why: str
+    error: Exception | None
+    """What happened, if it happened in this process."""
 
-    def __iter__(self) -> Iterator[list[tuple[int, tuple[int, ...]]]]:
-        for step in self.steps:
-            rows = self.share.of(self.order.indices(step))
-            yield [(int(row), (self.order.seed, step, int(row))) for row in rows]
+    @classmethod
+    def since(cls, error: Exception, what: str, remedy: str = "") -> _Unreadable:
+        return cls(f"{what}: {in_one_line(error)}{remedy}", error if get_worker_info() is None else None)
 
 
 class _Samples(Dataset[Any]):
@@ -50,16 +49,16 @@ class _Samples(Dataset[Any]):
     def __init__(self, data: Any, name: str) -> None:
         self.data, self.name = data, name
 
-    def __getitems__(self, keys: Sequence[tuple[int, tuple[int, ...]]]) -> list[Any]:
+    def __getitems__(self, keys: Sequence[tuple[int, Key]]) -> list[Any] | _Unreadable:
+        found = []
         with generators_kept():
-            return [self._read(row, key) for row, key in keys]
-
-    def _read(self, row: int, key: tuple[int, ...]) -> Any:
-        seed_generators(*key)
-        try:
-            return self.data[row]
-        except Exception as error:
-            raise ValueError(f"sample {row} of {self.name} cannot be read: {in_one_line(error)}") from error
+            for row, key in keys:
+                seed_generators(*key)
+                try:
+                    found.append(self.data[row])
+                except Exception as error:
+                    return _Unreadable.since(error, f"sample {row} of {self.name} cannot be read")
+        return found
 
 
 class OwnData(Data):
@@ -68,9 +67,8 @@ class OwnData(Data):
     def __init__(self, own: OwnTask, train: Any, held_out: Any, test: Any) -> None:
         self.task, self.train, self.held_out, self.test = own, train, held_out, test
         self.size, self.options = len(train), own.options
-        first = next(self._read(held_out, "held_out", [[(0, (0,))]]))
-        self.structure: TreeSpec = first[1]
-        inputs, targets = self._parts(first[0])
+        first, self.structure = self._one_batch(range(1))
+        inputs, targets = self._parts(first)
         self.score_of = self._score(targets)
         self.metric = Metric(
             self.score_of.name,
@@ -101,24 +99,30 @@ class OwnData(Data):
     # Batches
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[Batch]:
-        for leaves, structure in self._read(self.train, "train", _Batches(order, steps, share)):
+        for leaves, structure in self._read(self.train, "train", Keys(order, steps, share)):
             if structure != self.structure:
-                raise ValueError(f"train and held_out give batches of different form: {structure}, {self.structure}")
+                parts = (found.num_leaves for found in (structure, self.structure))
+                raise ValueError(
+                    "train and held_out must give batches of one form; they have {} and {} parts".format(*parts)
+                )
             yield leaves
 
-    def _read(self, data: Any, name: str, keys: Iterable[Any]) -> Iterator[tuple[Batch, TreeSpec]]:
+    def _one_batch(self, rows: range) -> tuple[Batch, TreeSpec]:
+        """Held-out samples, read in this process."""
+        return next(self._read(self.held_out, "held_out", [[(row, (row,)) for row in rows]], workers=0))
+
+    def _read(
+        self, data: Any, name: str, keys: Iterable[Sequence[tuple[int, Key]]], workers: int | None = None
+    ) -> Iterator[tuple[Batch, TreeSpec]]:
         loader: DataLoader[Any] = DataLoader(
             _Samples(data, name),
             batch_sampler=keys,
-            num_workers=self.task.workers,
+            num_workers=self.task.workers if workers is None else workers,
             collate_fn=functools.partial(_collated, self.task.collate or default_collate),
             pin_memory=torch.cuda.is_available(),
             generator=torch.Generator(),  # else the loader would draw a seed from the training's own generator
         )
-        try:
-            yield from loader
-        except ValueError as error:  # a reader's error has its traceback; the last line is the message
-            raise ValueError(str(error).strip().splitlines()[-1].removeprefix("ValueError: ")) from error
+        yield from map(_flattened, loader)
 
     def _parts(self, leaves: Sequence[Any]) -> tuple[Any, Any]:
         """Inputs and targets of a batch."""
@@ -200,8 +204,7 @@ class OwnData(Data):
     def probe_batch(self, count: int) -> Any:
         if self.task.probe is not None:
             return tree_map(lambda value: value[:count] if isinstance(value, Tensor) else value, self.task.probe)
-        rows = [[(row, (row,)) for row in range(min(count, len(self.held_out)))]]
-        return self._parts(next(self._read(self.held_out, "held_out", rows))[0])[0]
+        return self._parts(self._one_batch(range(min(count, len(self.held_out))))[0])[0]
 
 
 def called(model: nn.Module, inputs: Any) -> Any:
@@ -211,12 +214,20 @@ def called(model: nn.Module, inputs: Any) -> Any:
     return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
 
 
-def _collated(collate: Callable[[list[Any]], Any], samples: list[Any]) -> tuple[Batch, TreeSpec]:
-    """A batch as tensors, and its structure. The numbers of Python and NumPy are float64, which models are not."""
+def _collated(collate: Callable[[list[Any]], Any], samples: list[Any] | _Unreadable) -> Any:
+    if isinstance(samples, _Unreadable):
+        return samples
     try:
-        leaves, structure = tree_flatten(collate(samples))
+        return collate(samples)
     except Exception as error:
-        raise ValueError(f"samples cannot be put into a batch: {in_one_line(error)}; give collate") from error
+        return _Unreadable.since(error, "samples cannot be put into a batch", "; give collate")
+
+
+def _flattened(batch: Any) -> tuple[Batch, TreeSpec]:
+    """A batch as tensors, and its structure. The numbers of Python and NumPy are float64, which models are not."""
+    if isinstance(batch, _Unreadable):
+        raise ValueError(batch.why) from batch.error
+    leaves, structure = tree_flatten(batch)
     for leaf in leaves:
         if not isinstance(leaf, Tensor) or leaf.ndim == 0:
             raise ValueError(
