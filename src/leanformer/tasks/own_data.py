@@ -112,7 +112,7 @@ class OwnData(Data):
         return next(self._read(self.held_out, "held_out", [[(row, (row,)) for row in rows]], workers=0))
 
     def _read(
-        self, data: Any, name: str, keys: Iterable[Sequence[tuple[int, Key]]], workers: int | None = None
+        self, data: Any, name: str, keys: Iterable[Any], workers: int | None = None
     ) -> Iterator[tuple[Batch, TreeSpec]]:
         loader: DataLoader[Any] = DataLoader(
             _Samples(data, name),
