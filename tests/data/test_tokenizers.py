@@ -58,3 +58,29 @@ def test_at_most_so_many_training_tokens() -> None:
     data = NextToken(length=50, most_tokens=1000).load()
     assert len(data.train.tokens) == 1000
     assert np.array_equal(data.train.tokens, NextToken(length=50).load().train.tokens[:1000])
+
+
+def test_a_tokenizer_sees_the_training_part_only(tmp_path: Path) -> None:
+    documents = [f"common words number {index}" for index in range(100)]
+    secret = next(word for word in (f"zzqx{n}" * 3 for n in range(1000)) if texts.is_held_out(word))
+    (tmp_path / "a.txt").write_text("\n\n".join([*documents, *[secret] * 5]))
+    for name in ("bpe:600", "wordpiece:600"):
+        found = texts.find(str(tmp_path / "a.txt"))
+        made = tokens.tokenizer(name, found)
+        assert secret in list(found.held_out())
+        assert any("common" in word for word in made.get_vocab())
+        assert not any("zz" in word for word in made.get_vocab())
+
+
+@pytest.mark.parametrize(("characters", "size"), [(100, 512), (90_000, 1024), (10**6, 4096)])
+def test_a_tokenizer_suits_the_amount_of_text(characters: int, size: int, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n\n".join(f"{'word ' * 199}{n:05}" for n in range(max(10, characters // 1000))))
+    assert tokens._suitable_size(texts.find(str(tmp_path / "a.txt"))) == size
+
+
+def test_texts_of_the_same_content_share_a_tokenizer(tmp_path: Path, cache: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("\n\n".join(f"common words number {index}" for index in range(50)))
+        data = NextToken(dataset=str(tmp_path / name), tokenizer="bpe", length=8).load()
+        assert data.source == f"{tmp_path / name}, bpe tokenizer of {data.options['vocab_size']} tokens"
+    assert len(list(cache.glob("tokenizer-*"))) == 1

@@ -68,14 +68,14 @@ def test_bad_texts_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the training part has 0 tokens, too few for one window of 128"):
         NextToken(dataset=str(tmp_path / "empty.txt")).load()
     (tmp_path / "latin.txt").write_bytes("caf\xe9 au lait".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"latin\.txt is not UTF-8: byte 3 is 0xe9; convert it first"):
+    with pytest.raises(ValueError, match=r"latin\.txt is not UTF-8: line 1 has the byte 0xe9; convert the file"):
         NextToken(dataset=str(tmp_path / "latin.txt")).load()
     with pytest.raises(ValueError, match="nowhere is neither a file nor a folder, and no corpus of that name is known"):
         NextToken(dataset=str(tmp_path / "nowhere")).load()
-    pq.write_table(pa.table({"story": ["a"]}), tmp_path / "train.parquet")
-    with pytest.raises(ValueError, match=r"train\.parquet lacks the column text; it has story"):
+    pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "train.parquet")
+    with pytest.raises(ValueError, match=r"train\.parquet: which column holds the text\? It has a, b"):
         NextToken(dataset=str(tmp_path)).load()
-    with pytest.raises(ValueError, match='tokenizer must be "bytes", "gpt2", "bpe:4096"'):
+    with pytest.raises(ValueError, match='tokenizer must be "bytes", "gpt2", "bpe", "bpe:4096"'):
         NextToken(tokenizer="words").load()
     with pytest.raises(ValueError, match="length must be a whole number of at least 2, got 1"):
         NextToken(length=1)

@@ -172,6 +172,8 @@ def text(value: Any, where: str) -> str:
         raise BadData(
             f"{where}: the text has {len(value):,} characters, at most {LONGEST_TEXT:,} are read; cut it into pieces"
         )
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise BadData(f"{where}: the text is not Unicode: it has half of a surrogate pair; repair or remove it")
     return value
 
 

@@ -1,34 +1,48 @@
-"""Corpora of texts without labels: Python's own documentation, text files, parquet files, or the hub.
+"""Corpora of texts without labels: Python's own documentation, text files, tables, or the hub.
 
-A hash of its content decides whether a document is held out, so that copies of one text are never on both sides.
-Documents are read one at a time: a corpus need not fit into memory.
+Where the source has no held-out part, a hash of its content decides whether a document is held out, so that copies of
+one text are never on both sides. Documents are read one at a time: a corpus need not fit into memory.
 """
 
 from __future__ import annotations
 
 import codecs
+import functools
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from leanformer.data import checks, hub, tables
 from leanformer.data.checks import BadData, files_below, reading, regular
-from leanformer.data.locations import files_in, in_root, needed, shown
+from leanformer.data.locations import HELD_OUT, HUB, files_in, in_root, needed, shown, split_of
+from leanformer.foundation.formats import counted, percent
 
 END = "<|endoftext|>"
 """What separates documents in a text file, as in the files of TinyStories."""
 ENDINGS = (".txt", ".md", ".rst", ".text")
-HELD_OUT = ("validation", "valid", "val", "test")
-CONTENTS = f"texts ({', '.join(ENDINGS)} or .parquet)"
+KINDS = ((".parquet",), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv"), ENDINGS)
+"""Kinds of files. Of a folder, those of the first kind that it has are read."""
+CONTENTS = f"texts ({', '.join(ENDINGS)}, .jsonl, .csv, .tsv or .parquet)"
 """In words, what a folder of texts consists of."""
+COLUMNS = (
+    *("text", "content", "document", "sentence", "body", "story", "article", "review", "message", "comment"),
+    *("abstract", "tweet", "utterance", "question", "description"),
+)
+"""Usual names of the column of texts."""
 CHUNK = 1 << 22
 """Characters of a text file that are read at once."""
-SHARE = 10
-"""One document in so many is held out, where the source has no held-out part."""
+SHARE = 0.1
+"""Which share of the documents is held out, where the source has no held-out part."""
+MANY_FILES = 10
+"""Files of a folder that are a document each; the documents of fewer files are separated by blank lines."""
+FEWEST, ENOUGH = 10, 1000
+"""Documents that are split one by one: not fewer than the first; more than the second need not be counted."""
+HASHED = 1 << 28
+"""Bytes of files that are known by their content; larger ones are known by their names, sizes and times."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +73,40 @@ class Corpus:
     source: str
     identity: str
     """Changes when the documents change; part of the key of cached tokens."""
+    notes: Callable[[], tuple[str, ...]] = tuple
+    """What a person should know: how it was split, which column was read, what was left out. May read the documents."""
 
 
-def find(name: str, root: str | None = None) -> Corpus:
+@dataclass(frozen=True)
+class Reading:
+    """How texts of one's own are read."""
+
+    text_column: str = ""
+    """Of tables; by default one of the usual names."""
+    held_out: float = SHARE
+    """Which share is held out, if there is no held-out part."""
+
+
+def find(name: str, root: str | None = None, reading: Reading | None = None) -> Corpus:
     """The documents of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
+    how = reading or Reading()
+    if not name:
+        raise ValueError(f"no texts are named: give a file or a folder with {CONTENTS}, or pydoc, {', '.join(CORPORA)}")
     if name == "pydoc":
-        return _split(pydoc, "Python's own documentation", _identity_of_pydoc())
+        return _split(pydoc, "Python's own documentation", _identity_of_pydoc(), how)
     known = CORPORA.get(name)
+    if known is None and HUB.fullmatch(name) and not os.path.lexists(name):
+        known = KnownCorpus((name.rpartition("/")[2],), name)
     if known is None:
-        return _from_path(Path(name).expanduser())
+        return _from_path(Path(name).expanduser(), how)
     folder = in_root(known.folders, root)
-    return _from_path(folder) if folder is not None else _from_hub(name, known, root)
+    return _from_path(folder, how) if folder is not None else _from_hub(name, known, root, how)
 
 
 def holds_texts(path: Path) -> bool:
     """Whether a path is a corpus by itself: a file, or a folder that holds texts."""
-    return os.path.isfile(path) or any(file.suffix.lower() in (*ENDINGS, ".parquet") for file in files_in(path))
+    endings = tuple(itertools.chain(*KINDS))
+    return os.path.isfile(path) or any(file.suffix.lower() in endings for file in files_in(path))
 
 
 def pydoc() -> Iterator[str]:
@@ -85,56 +117,79 @@ def pydoc() -> Iterator[str]:
         yield topics[topic]
 
 
-def _from_path(path: Path) -> Corpus:
+# Files
+
+
+def _from_path(path: Path, how: Reading) -> Corpus:
     if os.path.isdir(path):
-        return _from_folder(path)
+        return _from_folder(path, how)
     if not os.path.lexists(path):
         raise BadData(
             f"{path} is neither a file nor a folder, and no corpus of that name is known (pydoc, {', '.join(CORPORA)})"
         )
-    regular(path)
-    if path.suffix.lower() == ".parquet":
-        return _of_parts([path], [], _from_parquet, shown(path))
-    return _from_files([path], shown(path))
+    return _from_files([regular(path)], [], shown(path), how, ())
 
 
-def _from_folder(path: Path) -> Corpus:
-    listed = files_below(path, lambda file: file.suffix.lower() == ".parquet")
-    if listed:
-        held_out = [table for table in listed if table.name.split("-")[0].removesuffix(".parquet") in HELD_OUT]
-        train = [table for table in listed if table not in held_out]
-        return _of_parts(train, held_out, _from_parquet, f"parquet files in {shown(path)}")
-    files = files_below(path, lambda file: file.suffix.lower() in ENDINGS)
-    if not files:
+def _from_folder(path: Path, how: Reading) -> Corpus:
+    known = tuple(itertools.chain(*KINDS))
+    listed = files_below(path, lambda file: file.suffix.lower() in known and not file.name.startswith("."))
+    if not listed:
         raise BadData(f"{path} holds no {CONTENTS}")
-    return _from_files(files, f"{len(files)} files in {shown(path)}")
+    kind = next(kind for kind in KINDS if any(file.suffix.lower() in kind for file in listed))
+    files = [file for file in listed if file.suffix.lower() in kind]
+    others = Counter(file.suffix.lower() for file in listed if file not in set(files))
+    notes = (
+        [f"left out: {counted(others.total(), 'file')} beside {kind[0]} ({checks.by_class(others)})"] if others else []
+    )
+    source = f"{counted(len(files), 'file')} in {shown(path)}"
+    parts = {file: split_of(file, below=path) for file in files}
+    splits = [split for split in HELD_OUT if split in parts.values()]
+    held_out = [file for file in files if parts[file] == splits[0]] if splits else []
+    if splits:
+        notes.append(f"held out: {_named(held_out, path)}")
+    if len(splits) > 1:
+        notes.append(f"not used: {_named([file for file in files if parts[file] in splits[1:]], path)}")
+    return _from_files([file for file in files if parts[file] not in splits], held_out, source, how, tuple(notes))
 
 
-def _from_files(files: list[Path], source: str) -> Corpus:
-    held_out = [file for file in files if any(word in file.stem.lower().split("-") for word in HELD_OUT)]
-    return _of_parts([file for file in files if file not in held_out], held_out, _from_text, source)
+def _named(files: Sequence[Path], folder: Path) -> str:
+    return ", ".join(str(file.relative_to(folder)) for file in files[:3]) + (", …" if len(files) > 3 else "")
 
 
-def _of_parts(train: list[Path], held_out: list[Path], read: Any, source: str) -> Corpus:
+def _from_files(train: list[Path], held_out: list[Path], source: str, how: Reading, notes: tuple[str, ...]) -> Corpus:
     if not train:
         raise BadData(f"{source}: there is nothing to train on, only {', '.join(file.name for file in held_out)}")
-    identity = _identity([*train, *held_out])
+    whole = len(train) >= MANY_FILES
+    column = ""
+    if train[0].suffix.lower() in tables.ENDINGS:
+        column = tables.column(train[0], how.text_column, COLUMNS, "text")
+        notes = (*notes, f"the texts are in the column {column}")
+    elif how.text_column:
+        raise BadData(f"{source}: a text file has no columns, so that text_column={how.text_column} names nothing")
+    else:
+        notes = (*notes, f"a document is {'a file' if whole else 'what blank lines separate'}, or what {END} separates")
+
+    def chained(files: Iterable[Path]) -> Iterator[str]:
+        return itertools.chain.from_iterable(_documents(file, column, whole) for file in files)
+
+    identity = _identity([*train, *held_out], [len(train), column, whole, how.held_out])
     if not held_out:
-        return _split(lambda: _chained(train, read), source, identity)
-    return Corpus(lambda: _chained(train, read), lambda: _chained(held_out, read), source, identity)
+        return _split(lambda: chained(train), source, identity, how, notes)
+    return Corpus(lambda: chained(train), lambda: chained(held_out), source, identity, lambda: notes)
 
 
-def _chained(files: Iterable[Path], read: Callable[[Path], Iterator[str]]) -> Iterator[str]:
-    return itertools.chain.from_iterable(map(read, files))
+def _documents(file: Path, column: str, whole: bool) -> Iterator[str]:
+    return _from_table(file, column) if column else _from_text(file, None if whole else "\n\n")
 
 
-def _from_text(file: Path) -> Iterator[str]:
-    """Documents of a text file: separated by END if it occurs, else by blank lines. The file is read in chunks."""
+def _from_text(file: Path, separator: str | None = "\n\n") -> Iterator[str]:
+    """Documents of a text file: separated by END if it occurs, else by the separator. The file is read in chunks."""
     with reading(file, "text file"):
-        separator = END if any(END in f"{before}{chunk}" for before, chunk in _overlapping(file)) else "\n\n"
+        if any(END in f"{before}{chunk}" for before, chunk in _overlapping(file)):
+            separator = END
         rest = ""
         for chunk in _chunks(file):
-            *whole, rest = f"{rest}{chunk}".split(separator)
+            *whole, rest = f"{rest}{chunk}".split(separator) if separator else [f"{rest}{chunk}"]
             yield from (piece.strip() for piece in whole if piece.strip())
             if len(rest) > checks.LONGEST_TEXT:
                 raise BadData(
@@ -147,11 +202,10 @@ def _from_text(file: Path) -> Iterator[str]:
 
 def _chunks(file: Path) -> Iterator[str]:
     try:
-        with file.open(encoding="utf-8") as opened:
+        with file.open(encoding="utf-8-sig") as opened:
             yield from iter(lambda: opened.read(CHUNK), "")
     except UnicodeDecodeError as error:
-        place, found = _not_utf8(file)
-        raise BadData(f"{file} is not UTF-8: byte {place:,} is {found:#04x}; convert it first") from error
+        raise tables.not_utf8(file, *_not_utf8(file)) from error
 
 
 def _overlapping(file: Path) -> Iterator[tuple[str, str]]:
@@ -163,53 +217,117 @@ def _overlapping(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _not_utf8(file: Path) -> tuple[int, int]:
-    """The place and the value of the first byte that is not UTF-8."""
-    place, rest = 0, b""
+    """The line and the value of the first byte that is not UTF-8."""
+    line, rest = 1, b""
     with file.open("rb") as opened:
         for chunk in iter(lambda: opened.read(CHUNK), b""):
             rest += chunk
             try:
                 used = codecs.utf_8_decode(rest, "strict", False)[1]
             except UnicodeDecodeError as error:
-                return place + error.start, rest[error.start]
-            place, rest = place + used, rest[used:]
-    return place, rest[0]
+                return line + rest[: error.start].count(b"\n"), rest[error.start]
+            line, rest = line + rest[:used].count(b"\n"), rest[used:]
+    return line, rest[0]
 
 
-def _from_parquet(file: Path) -> Iterator[str]:
-    for number, group in enumerate(tables.parquet_rows(file, ["text"])):
-        for row, (text,) in enumerate(group, start=number * tables.TOGETHER):
-            if text is not None and checks.text(text, f"{file}, row {row}").strip():
-                yield text
+def _from_table(file: Path, column: str) -> Iterator[str]:
+    for row in tables.rows_of(file, [column]):
+        if row.problem:
+            raise BadData(f"{row.place}: {row.problem}")
+        if row.values[0] is not None and checks.text(row.values[0], row.place).strip():
+            yield row.values[0]
 
 
-def _from_hub(name: str, known: KnownCorpus, root: str | None) -> Corpus:
+def _from_hub(name: str, known: KnownCorpus, root: str | None, how: Reading) -> Corpus:
     loaded = hub.load_dataset(known.hub, what=name, needed=needed(known.folders[0], root), streaming=known.streamed)
     source = f"{known.hub} from the hub"
     held_out = next((part for part in HELD_OUT if part in loaded), None)
+    column = how.text_column or "text"
 
     def read(split: str) -> Iterator[str]:
         if split not in loaded:
             raise BadData(f"{source} has no split named {split}, only {', '.join(loaded)}")
-        return (checks.text(row.get("text"), f"{source}, {split}, row {n}") for n, row in enumerate(loaded[split]))
+        return (checks.text(row.get(column), f"{source}, {split}, row {n}") for n, row in enumerate(loaded[split]))
 
     if held_out is None:
-        return _split(lambda: read("train"), source, known.hub)
-    return Corpus(lambda: read("train"), lambda: read(held_out), source, known.hub)
+        return _split(lambda: read("train"), source, f"{known.hub} {column} {how.held_out}", how)
+    return Corpus(lambda: read("train"), lambda: read(held_out), source, f"{known.hub} {column}")
 
 
-def _split(read: Callable[[], Iterator[str]], source: str, identity: str) -> Corpus:
-    """One document in ten is held out, by its content."""
+# Splits
+
+
+def _split(
+    read: Callable[[], Iterator[str]], source: str, identity: str, how: Reading, notes: tuple[str, ...] = ()
+) -> Corpus:
+    """A share of the documents is held out, by their content; of few documents, the last part of each."""
+    share = how.held_out
+
+    @functools.cache
+    def chooses() -> Callable[[str], bool] | None:
+        return _chooser(read(), share)
 
     def chosen(held_out: bool) -> Iterator[str]:
-        return (text for text in read() if is_held_out(text) == held_out)
+        if (is_chosen := chooses()) is not None:
+            return (text for text in read() if is_chosen(text) == held_out)
+        return (part for part in (_cut(text, share)[held_out].strip() for text in read()) if part)
 
-    return Corpus(lambda: chosen(False), lambda: chosen(True), source, identity)
+    def said() -> tuple[str, ...]:
+        words = (
+            f"{percent(share)} of the documents are held out, by a hash of each"
+            if chooses() is not None
+            else f"too few documents to hold out some of them: the last {percent(share)} of each are held out"
+        )
+        return (*notes, f"{words} (held_out={share:g})")
+
+    return Corpus(lambda: chosen(False), lambda: chosen(True), source, identity, said)
 
 
-def is_held_out(text: str) -> bool:
+def _chooser(documents: Iterable[str], share: float) -> Callable[[str], bool] | None:
+    """What says whether a document is held out; None if whole documents cannot give about the share of the text.
+
+    Each document's hash decides by itself. Where that gives far too much or too little, as it can with few documents,
+    those with the smallest hashes are held out, until they have the share.
+    """
+    sizes, held_out, count = {}, 0, 0
+    for text in documents:
+        count += 1
+        sizes[_digest(text)] = len(text)
+        held_out += is_held_out(text, share)
+        if count >= ENOUGH and 0 < held_out < count:
+            return lambda text: is_held_out(text, share)
+    whole, most = sum(sizes.values()), (1 + 2 * share) / 3
+    alone = sum(size for digest, size in sizes.items() if _is_held_out(digest, share))
+    if count >= FEWEST and share / 3 <= alone / whole <= most:
+        return lambda text: is_held_out(text, share)
+    taken: dict[bytes, int] = {}
+    for digest in sorted(sizes):
+        if sum(taken.values()) < share * whole:
+            taken[digest] = sizes[digest]
+    enough = count >= FEWEST and sum(taken.values()) <= most * whole
+    return (lambda text: _digest(text) in taken) if enough else None
+
+
+def _cut(text: str, share: float) -> tuple[str, str]:
+    """A text in two parts, cut before blank space."""
+    place = round(len(text) * (1 - share))
+    while 0 < place < len(text) and not text[place].isspace():
+        place -= 1
+    place = place or round(len(text) * (1 - share))
+    return text[:place], text[place:]
+
+
+def is_held_out(text: str, share: float = SHARE) -> bool:
     """Whether a text is held out, by a hash of its content. Blank space around it does not count."""
-    return hashlib.sha256(text.strip().encode()).digest()[0] % SHARE == 0
+    return _is_held_out(_digest(text), share)
+
+
+def _is_held_out(digest: bytes, share: float) -> bool:
+    return digest[0] % 10 == 0 if share == SHARE else int.from_bytes(digest[:8]) < share * 2**64
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.strip().encode()).digest()
 
 
 def _identity_of_pydoc() -> str:
@@ -220,10 +338,12 @@ def _identity_of_pydoc() -> str:
     return f"pydoc {digest.hexdigest()}"
 
 
-def _identity(files: Iterable[Path]) -> str:
-    """A digest of the files' names, sizes and times."""
-    digest = hashlib.sha256()
-    for file in files:
-        about = file.stat()
-        digest.update(f"{file.resolve()} {about.st_size} {about.st_mtime_ns}\n".encode())
+def _identity(files: Sequence[Path], how: Sequence[object]) -> str:
+    """A digest of the files' content and of how they are read."""
+    digest = hashlib.sha256(repr(how).encode())
+    if sum(file.stat().st_size for file in files) > HASHED:
+        return f"{digest.hexdigest()} {checks.identity(files)}"
+    for path in files:
+        with reading(path, "file"), path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ GPT2 = "openai-community/gpt2"
 WITHIN = "##"
 """What WordPiece puts before a token within a word."""
 MOST_WORDS = 1 << 24
+SMALLEST_SUITABLE, LARGEST_SUITABLE, CHARACTERS_PER_TOKEN = 512, 4096, 100
+"""Where the number of tokens is not given: its bounds, and the training text for each."""
 LEARNED_FROM = 200_000
 """A tokenizer is trained on at most so many documents."""
 
@@ -39,8 +42,14 @@ LEARNED_FROM = 200_000
 
 
 def tokenizer(name: str, texts: Corpus, root: str | None = None) -> Tokenizer:
-    """`bytes`, `gpt2`, a folder with tokenizer.json, or `bpe:SIZE` and `wordpiece:SIZE`, trained on the texts once."""
-    kind, _, size = name.partition(":")
+    """`bytes`, `gpt2`, a folder with tokenizer.json, or `bpe` and `wordpiece`, trained on the training texts once.
+
+    `bpe:4096` has so many tokens; `bpe` alone has a number that suits the amount of text.
+    """
+    kind, colon, size = name.partition(":")
+    if kind in SPECIAL and not colon:
+        size = str(_suitable_size(texts))
+        name = f"{kind}:{size}"
     if name == "bytes":
         return _bytes()
     if name == "gpt2":
@@ -58,8 +67,27 @@ def tokenizer(name: str, texts: Corpus, root: str | None = None) -> Tokenizer:
     if os.path.isfile(os.path.join(name, "tokenizer.json")):
         return _read(Path(name) / "tokenizer.json")
     raise ValueError(
-        f'tokenizer must be "bytes", "gpt2", "bpe:4096", "wordpiece:4096" or a folder with tokenizer.json, got "{name}"'
+        f'tokenizer must be "bytes", "gpt2", "bpe", "bpe:4096", "wordpiece", "wordpiece:4096" or a folder with '
+        f'tokenizer.json, got "{name}"'
     )
+
+
+def _suitable_size(texts: Corpus) -> int:
+    """A token for about every hundred characters of training text, as a power of two."""
+    characters = 0
+    for document in texts.train():
+        characters += len(document)
+        if characters > CHARACTERS_PER_TOKEN * LARGEST_SUITABLE:
+            break
+    wanted = max(1, characters / CHARACTERS_PER_TOKEN)
+    return int(min(LARGEST_SUITABLE, max(SMALLEST_SUITABLE, 2 ** round(math.log2(wanted)))))
+
+
+def described(name: str, made: Tokenizer) -> str:
+    """A tokenizer in words."""
+    if name in SPECIAL:
+        return f"{name} tokenizer of {made.get_vocab_size():,} tokens"
+    return f"{name} tokenizer"
 
 
 def _read(file: Path) -> Tokenizer:
@@ -190,6 +218,16 @@ def packed(texts: Corpus, made: Tokenizer, name: str, end: str = END, most: int 
         _part("train", texts.train, made, key, end, most, texts.source),
         _part("held-out", texts.held_out, made, key, end, None, texts.source),
     )
+
+
+def check_enough(texts: Corpus, train: Packed, held_out: Packed, length: int, fewest: int) -> None:
+    """Raise an error if a part is too short for one window."""
+    for name, part in (("training", train), ("held-out", held_out)):
+        if (count := len(part.tokens)) < fewest:
+            raise BadData(
+                f"{texts.source}: the {name} part has {count} tokens, too few for one window of {length}; needed are "
+                f"{fewest} in each part: give more text, or a smaller length"
+            )
 
 
 def _part(

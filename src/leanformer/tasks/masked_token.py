@@ -38,11 +38,15 @@ class MaskedToken(Task):
     """Which texts, how they are cut into windows, and how much of a window is hidden."""
 
     dataset: str = "pydoc"
-    """pydoc (embedded), tinystories, pile, a text file or a folder."""
+    """pydoc (embedded), tinystories, pile, a file or folder of texts or tables, or a data set on the hub."""
     root: str | None = None
     """Folder with local data sets; LEANFORMER_DATA by default."""
+    text_column: str = ""
+    """Column of texts in tables; by default one of the usual names."""
+    held_out: float = corpora.SHARE
+    """Share of the documents that is held out, where the data have no held-out part."""
     tokenizer: str = "wordpiece:4096"
-    """wordpiece:SIZE (trained on the texts) or a folder with tokenizer.json that has [MASK]."""
+    """wordpiece:SIZE or wordpiece (trained on the training texts) or a folder with tokenizer.json that has [MASK]."""
     length: int = 128
     """Tokens of a window, which is what a model sees at once."""
     share: float = 0.25
@@ -51,7 +55,7 @@ class MaskedToken(Task):
     """Largest number of training tokens; all by default."""
 
     def __post_init__(self) -> None:
-        check(self, least={"length": 2, "most_tokens": 1})
+        check(self, least={"length": 2, "most_tokens": 1}, shares=("held_out",))
         if not 0 < self.share < 1 or round(self.share * self.length) < 1:
             raise ValueError(f"share must lie between 0 and 1 and hide at least one token, got {self.share}")
 
@@ -60,17 +64,13 @@ class MaskedToken(Task):
         return replace(self, **settings_for(path, names, corpora.holds_texts, corpora.CONTENTS))
 
     def load(self) -> MaskedTokenData:
-        found = corpora.find(self.dataset, self.root)
+        found = corpora.find(self.dataset, self.root, corpora.Reading(self.text_column, self.held_out))
         made = tokenizers.tokenizer(self.tokenizer, found, self.root)
         if made.token_to_id("[MASK]") is None or made.token_to_id("[SEP]") is None:
             raise ValueError(f"the tokenizer {self.tokenizer} has no [MASK] and [SEP]; use wordpiece:SIZE")
         train, held_out = tokenizers.packed(found, made, self.tokenizer, end="[SEP]", most=self.most_tokens)
-        for name, part in (("training", train), ("held-out", held_out)):
-            if (count := len(part.tokens)) < self.length:
-                raise ValueError(
-                    f"{found.source}: the {name} part has {count} tokens, too few for one window of {self.length}"
-                )
-        return MaskedTokenData(self, found.source, made, train, held_out)
+        tokenizers.check_enough(found, train, held_out, self.length, self.length)
+        return MaskedTokenData(self, found, made, train, held_out)
 
 
 class MaskedTokenData(Data):
@@ -79,12 +79,13 @@ class MaskedTokenData(Data):
     metric = Metric("loss", "nats", higher_is_better=False)
 
     def __init__(
-        self, task: MaskedToken, source: str, made: Any, train: tokenizers.Packed, held_out: tokenizers.Packed
+        self, task: MaskedToken, found: corpora.Corpus, made: Any, train: tokenizers.Packed, held_out: tokenizers.Packed
     ) -> None:
         self.task, self.tokenizer, self.train, self.held_out = task, made, train, held_out
         self.length = self.tokens = task.length
         self.size = len(train.tokens) // self.length
-        self.source = f"{source}, {task.tokenizer} tokenizer"
+        self.source = f"{found.source}, {tokenizers.described(task.tokenizer, made)}"
+        self.notes = found.notes
         self.vocabulary, self.mask = made.get_vocab_size(), made.token_to_id("[MASK]")
         self.options: Mapping[str, Any] = {"vocab_size": self.vocabulary, "pad_token_id": made.token_to_id("[PAD]")}
 
@@ -95,6 +96,7 @@ class MaskedTokenData(Data):
             train=self.size,
             held_out=self._windows,
             tokens=(len(self.train.tokens), len(self.held_out.tokens)),
+            notes=self.notes(),
         )
 
     @functools.cached_property

@@ -38,18 +38,22 @@ class NextToken(Task):
     """Which texts, and how they are cut into windows of tokens."""
 
     dataset: str = "pydoc"
-    """pydoc (embedded), tinystories, pile, a text file or a folder."""
+    """pydoc (embedded), tinystories, pile, a file or folder of texts or tables, or a data set on the hub."""
     root: str | None = None
     """Folder with local data sets; LEANFORMER_DATA by default."""
+    text_column: str = ""
+    """Column of texts in tables; by default one of the usual names."""
+    held_out: float = corpora.SHARE
+    """Share of the documents that is held out, where the data have no held-out part."""
     tokenizer: str = "bytes"
-    """bytes, gpt2, bpe:SIZE (trained on the texts) or a folder with tokenizer.json."""
+    """bytes, gpt2, bpe:SIZE or bpe (trained on the training texts) or a folder with tokenizer.json."""
     length: int = 128
     """Tokens of a window, which is what a model sees at once."""
     most_tokens: int | None = None
     """Largest number of training tokens; all by default."""
 
     def __post_init__(self) -> None:
-        check(self, least={"length": 2})
+        check(self, least={"length": 2}, shares=("held_out",))
         if self.most_tokens is not None and self.most_tokens < self.length + 1:
             raise ValueError(f"most_tokens must be more than the length of {self.length}, got {self.most_tokens}")
 
@@ -58,15 +62,11 @@ class NextToken(Task):
         return replace(self, **settings_for(path, names, corpora.holds_texts, corpora.CONTENTS))
 
     def load(self) -> NextTokenData:
-        found = corpora.find(self.dataset, self.root)
+        found = corpora.find(self.dataset, self.root, corpora.Reading(self.text_column, self.held_out))
         made = tokenizers.tokenizer(self.tokenizer, found, self.root)
         train, held_out = tokenizers.packed(found, made, self.tokenizer, most=self.most_tokens)
-        for name, part in (("training", train), ("held-out", held_out)):
-            if (count := len(part.tokens)) < self.length + 1:
-                raise ValueError(
-                    f"{found.source}: the {name} part has {count} tokens, too few for one window of {self.length}"
-                )
-        return NextTokenData(self, found.source, made, train, held_out)
+        tokenizers.check_enough(found, train, held_out, self.length, self.length + 1)
+        return NextTokenData(self, found, made, train, held_out)
 
 
 class NextTokenData(Data):
@@ -75,12 +75,13 @@ class NextTokenData(Data):
     metric = Metric("loss", "nats", higher_is_better=False)
 
     def __init__(
-        self, task: NextToken, source: str, made: Any, train: tokenizers.Packed, held_out: tokenizers.Packed
+        self, task: NextToken, found: corpora.Corpus, made: Any, train: tokenizers.Packed, held_out: tokenizers.Packed
     ) -> None:
         self.task, self.tokenizer, self.train, self.held_out = task, made, train, held_out
         self.length = self.tokens = task.length
         self.size = (len(train.tokens) - 1) // self.length
-        self.source = f"{source}, {task.tokenizer} tokenizer"
+        self.source = f"{found.source}, {tokenizers.described(task.tokenizer, made)}"
+        self.notes = found.notes
         self.options: Mapping[str, Any] = {"vocab_size": made.get_vocab_size()}
 
     def contents(self) -> Contents:
@@ -90,6 +91,7 @@ class NextTokenData(Data):
             train=self.size,
             held_out=(len(self.held_out.tokens) - 1) // self.length,
             tokens=(len(self.train.tokens), len(self.held_out.tokens)),
+            notes=self.notes(),
         )
 
     @functools.cached_property
