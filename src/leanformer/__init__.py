@@ -23,6 +23,7 @@ _HOMES = {
     "Data": "tasks",
     "describe": "models.families",
     "design": "designing.plan",
+    "DesignPlan": "designing.plan",
     "export": "models.exporting",
     "Exported": "models.exporting",
     "FAMILIES": "models.families",
@@ -30,16 +31,21 @@ _HOMES = {
     "from_pretrained": "models.weights",
     "generate": "models.generation",
     "glue": "experiments.glue",
+    "Glue": "experiments.glue",
     "Grid": "experiments.grid",
+    "HeadsMeasurement": "conditioning.heads",
     "judge": "experiments.judged_scores",
     "lightning_callback": "conditioning.callbacks",
     "Limits": "designing.plan",
     "load_weights": "models.weights",
     "Loaded": "models.loading",
     "measure": "experiments.measuring",
+    "Measurement": "conditioning.measurement",
     "Metric": "tasks",
     "probe": "conditioning.probing",
+    "Probe": "conditioning.probing",
     "query_key_ranks": "conditioning.query_key",
+    "Ranks": "conditioning.measurement",
     "Recipe": "experiments.recipe",
     "RECIPES": "experiments.recipes",
     "register": "models.registration",
@@ -66,14 +72,20 @@ if TYPE_CHECKING:
     from leanformer.architecture import Stage as Stage
     from leanformer.conditioning.callbacks import lightning_callback as lightning_callback
     from leanformer.conditioning.callbacks import trainer_callback as trainer_callback
+    from leanformer.conditioning.heads import HeadsMeasurement as HeadsMeasurement
+    from leanformer.conditioning.measurement import Measurement as Measurement
+    from leanformer.conditioning.measurement import Ranks as Ranks
+    from leanformer.conditioning.probing import Probe as Probe
     from leanformer.conditioning.probing import probe as probe
     from leanformer.conditioning.query_key import query_key_ranks as query_key_ranks
     from leanformer.conditioning.tracking import track as track
     from leanformer.costs.setting import Setting as Setting
+    from leanformer.designing.plan import DesignPlan as DesignPlan
     from leanformer.designing.plan import Limits as Limits
     from leanformer.designing.plan import design as design
     from leanformer.experiments.comparison import compare as compare
     from leanformer.experiments.comparison_records import Comparison as Comparison
+    from leanformer.experiments.glue import Glue as Glue
     from leanformer.experiments.glue import glue as glue
     from leanformer.experiments.grid import Grid as Grid
     from leanformer.experiments.judged_scores import judge as judge

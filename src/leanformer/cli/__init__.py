@@ -2,6 +2,10 @@
 
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from typer.exceptions import Abort, TyperException
 
@@ -10,9 +14,10 @@ from leanformer.cli import compare, judge, design, measure, sweep, train, glue, 
 from leanformer.cli import report, recipes, models, paper, schema  # noqa: F401  # isort: skip
 from leanformer.cli.shared import app, messages
 from leanformer.foundation.machine import check_processes, disconnect, is_first_process
+from leanformer.foundation.records import NotWritten
 from leanformer.foundation.stopping import EXIT_CODE, Stopped
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, NOT_WRITTEN, INTERRUPTED = 2, 74, 130
 """Exit codes, beside 0 for success, 1 for runs that diverged, and 75 for work that was stopped and can be resumed."""
 
 
@@ -22,7 +27,9 @@ def main() -> None:
         os.environ.setdefault(quiet, value)
     try:
         check_processes()
-        code = app(standalone_mode=False)
+        with _lost_places() as lost:
+            code = app(standalone_mode=False)
+        code = code or (NOT_WRITTEN if lost else 0)
     except TyperException as error:
         context = getattr(error, "ctx", None)
         if context is not None and type(error).__name__ == "NoArgsIsHelpError":
@@ -42,6 +49,25 @@ def main() -> None:
     finally:
         disconnect()
     sys.exit(code or 0)
+
+
+@contextmanager
+def _lost_places() -> Iterator[list[str]]:
+    """Say in a line each what could not be written where it belongs, and where it is; the list holds these lines."""
+    said: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", NotWritten)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *more: Any, **named: Any) -> None:
+            if issubclass(category, NotWritten):
+                said.append(str(message))
+                _complain(str(message))
+            else:
+                others(message, category, *more, **named)
+
+        warnings.showwarning = show
+        yield said
 
 
 def _complain(message: str) -> None:

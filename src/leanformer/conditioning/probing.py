@@ -19,7 +19,10 @@ from torch import Tensor, nn
 from leanformer.conditioning.spectra import Conditioning, conditioning
 from leanformer.conditioning.summaries import KappaSummary, LayerSummary
 from leanformer.conditioning.watching import Rule, Target, check_rule, watch
+from leanformer.foundation.formats import counted, significant
+from leanformer.foundation.records.base import Record
 from leanformer.foundation.records.quantiles import quantiles
+from leanformer.foundation.records.views import Shown
 
 __all__ = [
     "FORWARD_ROUNDING",
@@ -95,7 +98,7 @@ def _concatenated(parts: Sequence[Conditioning], order: Int64[Tensor, " matrices
     return Conditioning(*(values if order is None else values[order] for values in joined))
 
 
-class Probe:
+class Probe(Shown):
     """What the probe has seen so far; see `probe`."""
 
     def __init__(self, mask: Shaped[Tensor, "batch tokens"] | None = None) -> None:
@@ -110,6 +113,18 @@ class Probe:
 
     def summaries(self) -> list[LayerSummary]:
         return [layer.summary() for layer in self.layers]
+
+    def as_record(self) -> Record:
+        """What it shows in a notebook, in a figure and as a data frame."""
+        from leanformer.conditioning.measurement import measurement_of
+
+        return measurement_of(self, "the model", "as given", "a batch of your own")
+
+    def __repr__(self) -> str:
+        medians = [layer.summary().kappa.median for layer in self.layers]
+        if not medians:
+            return "Probe(nothing seen yet)"
+        return f"Probe({counted(len(medians), 'layer')}: κ {significant(min(medians))} to {significant(max(medians))})"
 
     def see(self, target: Target, block: Float[Tensor, "*batch tokens columns"]) -> None:
         """Take in one block. Of an image (batch, rows, columns, channels), rows and columns are tokens."""

@@ -13,6 +13,11 @@ from leanformer.foundation.registry import resolve
 if TYPE_CHECKING:
     from leanformer.foundation.records.base import Record
 
+
+class NotWritten(UserWarning):
+    """A file could not be written; the warning says where the result is instead."""
+
+
 KINDS = {
     "measurement": "leanformer.conditioning.measurement:Measurement",
     "heads": "leanformer.conditioning.heads:HeadsMeasurement",

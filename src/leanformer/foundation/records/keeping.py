@@ -8,12 +8,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from leanformer.foundation.records import NotWritten
 from leanformer.foundation.records.base import Record
 from leanformer.foundation.records.views import view_of
-
-
-class NotWritten(UserWarning):
-    """A file could not be written; the warning says where the result is instead."""
 
 
 def publish(
