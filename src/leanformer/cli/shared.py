@@ -105,7 +105,7 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A name from `leanformer models` or of any timm model, or a saved model's folder.",
+        help="A name from `leanformer models` or of any timm model, a saved model's folder, or a design's YAML file.",
         autocompletion=complete_models,
     ),
 ]
@@ -123,7 +123,7 @@ RecipeName = Annotated[
     str,
     typer.Argument(
         metavar="RECIPE",
-        help="What to run: a name (`leanformer recipes` lists them), package.module:name or file.py:name.",
+        help="What to run: a name (`leanformer recipes` lists them), a YAML file, package.module:name or file.py:name.",
         autocompletion=complete_recipes,
     ),
 ]
@@ -152,14 +152,18 @@ OtherModel = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
-        help="Another original; lean is what `design` recommends.",
+        help="Another original, by name, folder or YAML file; lean is what `design` recommends.",
         autocompletion=complete_models,
         rich_help_panel=MODELS,
     ),
 ]
 Original = Annotated[
     str | None,
-    typer.Option(metavar="SIZES", help='Sizes of the original, as in "depth=8,heads=4".', rich_help_panel=MODELS),
+    typer.Option(
+        metavar="SIZES",
+        help='Sizes of the original, as in "depth=8,heads=4", or a YAML file of `design --emit yaml`.',
+        rich_help_panel=MODELS,
+    ),
 ]
 Settings = Annotated[
     list[str],

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import yaml
 
@@ -21,12 +21,15 @@ from leanformer.experiments.arms import LEAN, ORIGINAL, USUAL, Arm
 from leanformer.experiments.plan import ComparisonPlan
 from leanformer.experiments.recipe import Recipe
 from leanformer.foundation.arguments import texts
+from leanformer.foundation.yaml_files import is_yaml
+from leanformer.models.design_files import read_design
 from leanformer.training.settings import Training
 
 SIZES = ("depth", "heads", "head_dim", "mlp_dim", "width", "keep", "regime")
 
-Sizes = str | Mapping[str, Any] | Architecture
-"""Changes to a model, "depth=4,heads=8" or {"depth": 4, "heads": 8}; or a whole architecture in its place."""
+Sizes = str | Path | Mapping[str, Any] | Architecture
+"""Changes to a model, "depth=4,heads=8" or {"depth": 4, "heads": 8}; or a whole architecture in its place, which may be
+in a YAML file, as `leanformer design` emits it."""
 Settings = str | Sequence[str] | Mapping[str, Any]
 """["training.clip=0.5"], {"training.clip": 0.5} or {"training": {"clip": 0.5}}."""
 Arms = str | Sequence[str] | Mapping[str, Sizes]
@@ -50,8 +53,9 @@ def adjusted(
     Args:
         data: the user's data; the recipe's task says whether that is a data set or a folder that holds some.
         model: another original, by name or as an architecture. The lean design is then what `lf.design` recommends.
-        original, lean: changes to these two, such as "depth=4,heads=8,mlp_dim=128,regime=split", or architectures.
-            If the original is an architecture, the lean design is what `lf.design` recommends, unless it is given.
+        original, lean: changes to these two, such as "depth=4,heads=8,mlp_dim=128,regime=split", or architectures,
+            also in YAML files. If the original is one, the lean design is what `lf.design` recommends, unless it is
+            given.
         arm: further arms, each a name with changes to the original.
         settings: "training.lr=1e-3", "task.flip=true", …
         start: a comparison whose trained models these begin with. Models and tokenizer are then its own.
@@ -68,7 +72,7 @@ def adjusted(
         recipe = replace(recipe, original=redesigned(recipe.original, original))
     if lean:
         recipe = replace(recipe, lean=redesigned(recipe.original, lean))
-    elif model is not None or isinstance(original, Architecture):
+    elif model is not None or isinstance(original, Architecture) or _is_file(original):
         recipe = replace(recipe, lean=_recommended(_for_task(recipe.original, recipe)))
     return with_arms(recipe, arm)
 
@@ -155,10 +159,21 @@ def _recommended(original: Architecture) -> Architecture:
 
 
 def redesigned(base: Architecture, sizes: Sizes) -> Architecture:
-    """An architecture with other sizes: "depth=4,heads=8", "depth=[4,4,8,2]" or {"depth": 4}. A whole one is itself."""
+    """An architecture with other sizes: "depth=4,heads=8", "depth=[4,4,8,2]" or {"depth": 4}. A whole one is itself.
+
+    One in a YAML file gets what it does not say of its options, such as classes, from the base if it is of that family.
+    """
     if isinstance(sizes, Architecture):
         return sizes
+    if isinstance(sizes, Path) or _is_file(sizes):
+        found = read_design(sizes)
+        return found.with_options(**{**base.options, **found.options}) if found.family == base.family else found
     return resized(base, sizes_of(sizes, SIZES) if isinstance(sizes, str) else sizes)
+
+
+def _is_file(sizes: Any) -> TypeGuard[str | Path]:
+    """Whether a YAML file is given in place of sizes."""
+    return isinstance(sizes, (str, Path)) and is_yaml(sizes)
 
 
 def sizes_of(text: str, known: Sequence[str] = ()) -> dict[str, Any]:
