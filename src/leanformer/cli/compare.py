@@ -43,7 +43,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="SIZES",
-            help='Sizes of the lean model, as in "depth=4,heads=8,regime=split", or a YAML file of `design --emit yaml`.',
+            help='Sizes of the lean model, as in "depth=4,heads=8,regime=split", or a YAML file of `design --emit`.',
             rich_help_panel=MODELS,
         ),
     ] = None,
