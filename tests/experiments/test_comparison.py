@@ -23,7 +23,7 @@ import leanformer as lf
 from leanformer.architecture import Architecture
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.experiments.budgets import Budget, steps_of
-from leanformer.experiments.comparison import _seeds, read_record, summarise
+from leanformer.experiments.comparison import as_seeds, read_record, summarise
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.overrides import adjusted, redesigned
 from leanformer.experiments.plan import make_plan
@@ -485,12 +485,12 @@ def test_a_trained_model_that_changed_is_refused(record: Comparison, out: Path, 
 
 
 def test_numpys_integers_are_whole_numbers() -> None:
-    assert _seeds(np.int64(3)) == (0, 1, 2)
-    assert _seeds(np.array([2, 0, 2])) == (0, 2)
-    assert all(type(seed) is int for seed in _seeds(np.array([2, 0])))
+    assert as_seeds(np.int64(3)) == (0, 1, 2)
+    assert as_seeds(np.array([2, 0, 2])) == (0, 2)
+    assert all(type(seed) is int for seed in as_seeds(np.array([2, 0])))
     settings = trained.training(steps=np.int64(6), batch=np.int32(4), lr=np.float32(0.5))
     assert json.dumps(settings.to_dict())
     assert settings == trained.training(steps=6, batch=4, lr=0.5)
     for bad in (0, -1, [], [-1], [1.5], "3", None, 2.0, ["a"]):
         with pytest.raises(ValueError, match="seeds must be"):
-            _seeds(bad)  # type: ignore[arg-type]
+            as_seeds(bad)  # type: ignore[arg-type]

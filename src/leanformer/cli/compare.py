@@ -29,6 +29,9 @@ from leanformer.cli.shared import (
     show,
 )
 
+OWN_LOOP = "Your own training loop"
+"""A panel of the help."""
+
 if TYPE_CHECKING:
     from leanformer.experiments.comparison_records import Comparison
 
@@ -83,6 +86,49 @@ def compare(
             rich_help_panel=TRAINING,
         ),
     ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help='Train by a command of yours: "python train.py --model {model} --seed {seed} --out {folder}".',
+            rich_help_panel=OWN_LOOP,
+        ),
+    ] = None,
+    score_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="The JSON file that it writes into {folder} [default: metrics.json].",
+            rich_help_panel=OWN_LOOP,
+        ),
+    ] = None,
+    score_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help='The score in that file, as in "eval.accuracy" [default: score].',
+            rich_help_panel=OWN_LOOP,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What the score is called [default: its key].", rich_help_panel=OWN_LOOP),
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(metavar="UNIT", help='Of the score, as in "%".', rich_help_panel=OWN_LOOP)
+    ] = None,
+    higher_is_better: Annotated[
+        bool | None,
+        typer.Option(
+            "--higher-is-better/--lower-is-better",
+            help="Which scores are better [default: lower for a loss or an error, else higher].",
+            rich_help_panel=OWN_LOOP,
+        ),
+    ] = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help='Of one run of the command, as in "30m".', rich_help_panel=OWN_LOOP),
+    ] = None,
     seeds: Seeds = None,
     until: Annotated[
         str | None,
@@ -111,6 +157,9 @@ def compare(
 
     Every arm is trained with every seed on the same batches. The control, `shallow`, has lean's depth and the
     original's layers: it separates what heads do from what depth does.
+
+    With `--command`, a program of yours trains: it gets a fresh model as a folder ({model}), or the sizes of the arm
+    ({depth}, {heads}, …), with the seed and a folder for its output, and writes its score into a JSON file there.
 
     The same command resumes a comparison that was stopped; more `--seeds` or `--arms` add to what is there.
     Several GPUs or hosts: `torchrun --nproc-per-node 8 -m leanformer compare …`

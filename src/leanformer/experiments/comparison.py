@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leanformer import tasks
 from leanformer.architecture import Architecture
@@ -24,12 +24,13 @@ from leanformer.experiments.comparison_records import ArmResult, Comparison, Run
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import estimate
 from leanformer.experiments.judging.judgement import judge_arms
-from leanformer.experiments.overrides import Arms, Settings, Sizes, adjusted, arm_names
+from leanformer.experiments.overrides import Settings, adjusted, arm_names
+from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
 from leanformer.experiments.plan import PLAN, ComparisonPlan, folder_of, make_plan, read_plan, to_next_look
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
 from leanformer.experiments.registration import wanted_rule
-from leanformer.foundation.arguments import names, writable
+from leanformer.foundation.arguments import ArgumentError, names, writable
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import fields_of
 from leanformer.foundation.records.files import locked, read_lines
@@ -41,7 +42,15 @@ from leanformer.training.loop import check_tracker
 from leanformer.training.monitoring import TIMING
 from leanformer.training.result import Result, check_data, is_finished, read_result
 
+if TYPE_CHECKING:
+    from leanformer.conditioning.watching import Rule as Projections
+    from leanformer.experiments.own_loop.arms import Factory, Given, OtherArms
+    from leanformer.experiments.own_loop.function import Train
+    from leanformer.tasks.base import Metric
+
 RECORD = "comparison.json"
+DEFAULT = "digits"
+"""The recipe that is run where none is named."""
 
 
 class NothingFinished(ValueError):  # noqa: N818
@@ -49,7 +58,7 @@ class NothingFinished(ValueError):  # noqa: N818
 
 
 def compare(
-    recipe: Recipe | str = "digits",
+    recipe: Recipe | str = DEFAULT,
     *,
     arms: str | Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
@@ -63,11 +72,22 @@ def compare(
     settings: Settings = (),
     budget: str | None = None,
     data: str | Path | None = None,
-    model: str | Architecture | None = None,
-    original: Sizes | None = None,
-    lean: Sizes | None = None,
-    arm: Arms = (),
+    model: Factory | str | Architecture | None = None,
+    original: Given | None = None,
+    lean: Given | None = None,
+    arm: OtherArms = (),
     start: str | Path | None = None,
+    train: Train | None = None,
+    command: str | Sequence[str] | None = None,
+    score_file: str | None = None,
+    score_key: str | None = None,
+    metric: Metric | str | None = None,
+    unit: str | None = None,
+    higher_is_better: bool | None = None,
+    example: Any = None,
+    projections: Projections | None = None,
+    time_limit: float | str | None = None,
+    name: str | None = None,
     jobs: int | None = None,
     log_with: str = "",
     out: str | Path | None = None,
@@ -83,7 +103,10 @@ def compare(
     >>> record.verdict.words
     >>> lf.compare("images", data="photos", model="vit_small_patch16_224", lean={"depth": 7, "heads": 8})
 
-    It takes what `leanformer compare` takes, and writes the same files.
+    It takes what `leanformer compare` takes, and writes the same files. A training loop of one's own takes the place of
+    the recipe (docs/own_loop.md):
+
+    >>> lf.compare(train=fine_tune, original="gpt2", lean="depth=6,heads=24", metric="perplexity", margin=0.5, seeds=5)
 
     Args:
         recipe: a recipe, or the name of one (`leanformer recipes` lists them).
@@ -104,23 +127,38 @@ def compare(
             "depth=4,heads=8,regime=split", or a whole `Architecture`.
         arm: further arms: {"narrow": {"heads": 2}} or ["narrow:heads=2"].
         start: a comparison whose trained models these begin with.
-        jobs: runs at a time [default: one per GPU or per core].
+        train: a training loop of one's own, instead of a recipe: a function of a fresh model, the seed and the run's
+            folder that trains the model and returns its score, or a mapping with it. `original` may then be a name or
+            an `Architecture`, and `lean` sizes of it; or `model` is a function of sizes, `lambda depth, heads: …`, and
+            both are sizes; or each arm is a function without arguments that makes its model.
+        command: the same as a command, "python train.py --model {model} --seed {seed} --out {folder}".
+        score_file, score_key: the JSON file in the run's folder that a command writes, and the score's key in it
+            [default: metrics.json and score].
+        metric, unit, higher_is_better: of the score that `train` or `command` gives: a name or an `lf.Metric`.
+        example: what the models of `train` are called with, for MACs, memory and κ.
+        projections: where their attention is, as for `lf.probe`.
+        time_limit: of a run of `train` or `command`: seconds, or a text such as "30m".
+        name: of such a comparison [default: the function's or the script's].
+        jobs: runs at a time [default: one per GPU or per core; 1 for `train` and `command`].
         log_with: tensorboard, trackio or wandb.
         out: the comparison's folder [default: runs/compare-RECIPE].
         report: whether to write the page and the figures too.
         progress: whether to show progress; by default in a terminal and in a notebook.
         say, planned, listen: receive messages, the plan before it is run, and what the runs do.
     """
+    arguments: dict[str, Any] = dict(locals())
+    if train is not None or command is not None:
+        from leanformer.experiments.own_loop.comparison import compare_own
+
+        return compare_own(**arguments)
+    designs = _without_own_loop(arguments)
     found = as_recipe(recipe)
     folder = place_of(out, f"compare-{found.name}")
     with reporting(progress, say, planned, listen) as hooks:
         chosen = adjusted(
             found,
+            **designs,
             data=data,
-            model=model,
-            original=original,
-            lean=lean,
-            arm=arm,
             settings=settings,
             start=start,
             steps=steps,
@@ -132,7 +170,7 @@ def compare(
         record = run_comparison(
             chosen,
             folder,
-            arms=None if listed is None else [*listed, *arm_names(arm)],
+            arms=None if listed is None else [*listed, *arm_names(designs["arm"])],
             seeds=seeds,
             until=until,
             max_seeds=max_seeds,
@@ -145,6 +183,22 @@ def compare(
         if is_first_process():
             publish(record, folder / RECORD, report=report, say=hooks.say)
     return record
+
+
+OWN_LOOP = ("score_file", "score_key", "metric", "unit", "higher_is_better", "example", "projections", "time_limit")
+"""Arguments that belong to a training loop of one's own."""
+
+
+def _without_own_loop(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The models of a recipe's comparison. What belongs to a training loop of one's own is refused, not ignored."""
+    for name in (*OWN_LOOP, "name"):
+        if arguments[name] is not None:
+            raise ArgumentError(f"{{{name}}} needs {{train}} or {{command}}: a recipe has its own")
+    models = {name: arguments[name] for name in ("model", "original", "lean", "arm")}
+    others = models["arm"].values() if isinstance(models["arm"], Mapping) else ()
+    if any(callable(model) for model in (*models.values(), *others)):
+        raise ArgumentError("functions that make models need {train}: a recipe takes designs and sizes")
+    return models
 
 
 def place_of(out: str | Path | None, usual: str) -> Path:
@@ -168,7 +222,7 @@ def run_comparison(
 ) -> Comparison:
     """Train what a folder lacks of a recipe's comparison; returns the record, which the caller writes."""
     recipe = _with_choices(recipe, arms, margin)
-    chosen, equal = None if seeds is None else _seeds(seeds), Budget.parse(budget or recipe.budget)
+    chosen, equal = None if seeds is None else as_seeds(seeds), Budget.parse(budget or recipe.budget)
     wanted = wanted_rule(chosen, until, max_seeds)
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
@@ -187,13 +241,13 @@ def run_comparison(
         while plan is not None:
             _run_open(plan, out, jobs, log_with, hooks)
             record = summarise(out)
-            plan = None if _is_decided(record) else from_first_process(partial(to_next_look, plan, out))
+            plan = None if is_decided(record) else from_first_process(partial(to_next_look, plan, out))
             if plan is not None and is_first_process():
                 hooks.say(f"{record.verdict.words}; next look: {len(plan.seeds)} seeds")
         return record
 
 
-def _is_decided(record: Comparison) -> bool:
+def is_decided(record: Comparison) -> bool:
     """Whether more seeds have nothing to decide: the main verdict is there, or runs that diverged forbid one."""
     main = record.verdict.main
     return main is None or bool(main.diverged) or main.outcome != "cannot tell"
@@ -226,7 +280,7 @@ def _with_choices(recipe: Recipe, arms: Sequence[str] | None, margin: float | No
     return recipe
 
 
-def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+def as_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
     if isinstance(seeds, Integral):
         if seeds < 1:
             raise ValueError(f"seeds must be at least 1, got {seeds}")
@@ -244,6 +298,10 @@ def read_record(path: Path) -> Comparison:
     """The record of a comparison: made again from a folder with runs, or read where there is only the record."""
     if (path / PLAN).is_file():
         return summarise(path)
+    if (path / OWN_PLAN).is_file():
+        from leanformer.experiments.own_loop import comparison as own_loop
+
+        return own_loop.summarise(path)
     file = path / RECORD if path.is_dir() else path
     if not file.is_file():
         raise ValueError(f"{path} holds no comparison: it has neither {PLAN} nor {RECORD}")
@@ -283,7 +341,7 @@ def summarise(out: Path) -> Comparison:
         training=plan.training,
         runs={
             arm: {
-                str(seed): RunCurves(evaluations=result.evaluations, losses=_thinned(result.losses))
+                str(seed): RunCurves(evaluations=result.evaluations, losses=thinned(result.losses))
                 for seed, result in runs.items()
             }
             for arm, runs in results.items()
@@ -292,7 +350,7 @@ def summarise(out: Path) -> Comparison:
     )
 
 
-def _thinned(curve: Sequence[tuple[int, float]], most: int = 100) -> list[tuple[int, float]]:
+def thinned(curve: Sequence[tuple[int, float]], most: int = 100) -> list[tuple[int, float]]:
     """A curve with no more points than a figure shows, the last one among them."""
     every = -(-len(curve) // most) if curve else 1
     return list(reversed(list(reversed(curve))[::every]))

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
-from leanformer.experiments.plan import ComparisonPlan
 from leanformer.foundation.progress import RunsProgress
 from leanformer.runners.base import Event
 
+
+class Plan(Protocol):
+    """What is planned: a recipe's comparison, or one around a training loop of one's own."""
+
+    @property
+    def steps(self) -> Mapping[str, int]:
+        """Of each arm."""
+
+
 Say = Callable[[str], None]
 """Receives messages for a person."""
-Planned = Callable[[ComparisonPlan, Sequence[tuple[str, int]]], None]
+Planned = Callable[[Plan, Sequence[tuple[str, int]]], None]
 """Receives the plan, and which of its runs are still to do, by arm and seed."""
 Listener = Callable[[str, int, Event], None]
 """Receives a run's arm and seed, and an event: progress (step, loss), said (text), done, diverged (text)."""
@@ -45,7 +54,7 @@ def reporting(
             shown.say(message)
             caller.say(message)
 
-        def also_planned(plan: ComparisonPlan, runs: Sequence[tuple[str, int]]) -> None:
+        def also_planned(plan: Plan, runs: Sequence[tuple[str, int]]) -> None:
             shown.planned(plan.steps, runs)
             caller.planned(plan, runs)
 

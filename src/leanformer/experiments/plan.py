@@ -15,6 +15,7 @@ from leanformer.architecture import Architecture
 from leanformer.experiments.arms import ArmName
 from leanformer.experiments.budgets import Budget, steps_of
 from leanformer.experiments.judging.stopping_rules import Rule, fixed
+from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.registration import Amendment, amendments, first_plan, later_plan
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record
@@ -126,6 +127,8 @@ def make_plan(
     """
     for arm, design in recipe.architectures().items():
         _check_fit(arm, design, data)
+    if (out / OWN_PLAN).is_file():
+        raise ValueError(f"{out} holds the comparison of a training loop of one's own: choose another folder")
     there = ComparisonPlan.read(out / PLAN) if (out / PLAN).is_file() else None
     steps: dict[str, int] = {}
     changed: list[Amendment] = []

@@ -53,7 +53,9 @@ def gigabytes(number_of_bytes: float) -> str:
 def size(number_of_bytes: float | None) -> str:
     if number_of_bytes is None:
         return NOTHING
-    return f"{gigabytes(number_of_bytes)} GB" if number_of_bytes >= 1e9 else f"{number_of_bytes / 1e6:.1f} MB"
+    if number_of_bytes >= 1e9:
+        return f"{gigabytes(number_of_bytes)} GB"
+    return f"{number_of_bytes / 1e6:.1f} MB" if number_of_bytes >= 1e6 else f"{number_of_bytes / 1e3:.1f} kB"
 
 
 def billions(macs: float) -> str:

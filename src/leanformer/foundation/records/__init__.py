@@ -30,6 +30,8 @@ KINDS = {
     "plan": "leanformer.experiments.plan:ComparisonPlan",
     "comparison": "leanformer.experiments.comparison_records:Comparison",
     "simulation": "leanformer.experiments.judging.simulation:Simulation",
+    "own-plan": "leanformer.experiments.own_loop.records:OwnPlan",
+    "own-result": "leanformer.experiments.own_loop.result:OwnResult",
     "sweep-plan": "leanformer.experiments.sweep_records:SweepPlan",
     "sweep": "leanformer.experiments.sweep_records:Sweep",
     "glue": "leanformer.experiments.glue:Glue",
