@@ -12,10 +12,11 @@ import importlib.util
 import inspect
 import json
 import logging
+import math
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -78,18 +79,26 @@ def export(
     """
     path = Path(path)
     chosen = _format(path, format)
-    inputs, dynamic = _inputs(model, example)
+    given = _given(model, example)
     with _aside(path) as aside, _evaluated(model), _quiet():
-        wrapped = _Plain(model, tuple(inputs))
-        program, outputs = _traced(wrapped, inputs, dynamic)
-        shapes = _shapes(program, inputs, dynamic)
+        wrapped = _Plain(model, tuple(given.inputs))
+        program = _traced(wrapped, given)
+        if not _takes_other_lengths(program, wrapped, given):
+            given = _of_one_length(model, given, longest=example is None)
+            program = _traced(wrapped, given)
+        shapes, outputs = _shapes(program, given), wrapped.outputs(given.inputs)
         if chosen == "onnx":
             _write_onnx(program, aside, shapes, outputs, _about(model))
         else:
             torch.export.save(program, aside, extra_files={ABOUT: json.dumps(_about(model))})
-        difference = _difference(aside, chosen, wrapped, _one_more(inputs, shapes), path)
+        run = _onnx_session(aside) if chosen == "onnx" else torch.export.load(aside).module()
+        difference = _difference(run, wrapped, given.others(shapes))
+        if not difference.small:
+            raise ValueError(
+                f"{path} is not written: as {chosen}, the model's outputs differ by {difference.worst:.2g}"
+            )
         _move(aside, path)
-    return Exported(path, chosen, shapes, outputs, difference)
+    return Exported(path, chosen, shapes, outputs, difference.worst)
 
 
 def _format(path: Path, given: str | None) -> Format:
@@ -106,45 +115,93 @@ def _format(path: Path, given: str | None) -> Format:
 # What goes in
 
 
-def _inputs(model: nn.Module, example: Mapping[str, Tensor] | None) -> tuple[Inputs, dict[str, dict[int, str]]]:
-    """The example, and which dimensions of each input may change, by their names."""
+@dataclass(frozen=True)
+class _Given:
+    """Inputs by the names of the model's arguments, and which of their dimensions may change, by name."""
+
+    inputs: Inputs
+    dynamic: Mapping[str, Mapping[int, str]]
+
+    @property
+    def tokens(self) -> int | None:
+        """The length of the texts, if it may change."""
+        sizes = [
+            self.inputs[name].shape[place]
+            for name, places in self.dynamic.items()
+            for place, what in places.items()
+            if what == "tokens"
+        ]
+        return sizes[0] if sizes else None
+
+    def cut(self, tokens: int) -> Inputs:
+        """The inputs with shorter texts."""
+        found = dict(self.inputs)
+        for name, places in self.dynamic.items():
+            for place, what in places.items():
+                if what == "tokens":
+                    found[name] = found[name].narrow(place, 0, tokens)
+        return found
+
+    def others(self, shapes: Mapping[str, tuple[str | int, ...]]) -> list[Inputs]:
+        """Other inputs than these: samples in reverse, one more of them if their number is free, and shorter texts."""
+        more = all(shape[0] == "batch" for shape in shapes.values())
+        turned = {
+            name: torch.cat([tensor.flip(0), tensor[:1]]) if more else tensor.flip(0)
+            for name, tensor in self.inputs.items()
+        }
+        return [turned, *(self.cut(length) for length in _other_lengths(self.tokens))]
+
+
+def _other_lengths(tokens: int | None) -> list[int]:
+    return sorted({1, tokens // 2, tokens - 1} - {0}) if tokens is not None else []
+
+
+def _given(model: nn.Module, example: Mapping[str, Tensor] | None) -> _Given:
+    """What the user gives, or the family's own example."""
     if any(parameter.is_meta for parameter in model.parameters()):
         raise ValueError("this model has no weights: it was built on the meta device")
-    known: Inputs = {}
-    names: dict[str, dict[int, str]] = {}
+    known = _Given({}, {})
     try:
-        known, names = _family_inputs(model)
+        known = _of_family(model)
     except ValueError as error:
         if example is None:
             raise ValueError(f"{error}; give example=, inputs by the names of the model's arguments") from error
     if example is None:
-        return known, names
+        return known
     if not example or not all(isinstance(tensor, Tensor) and tensor.ndim for tensor in example.values()):
         raise ValueError("example must be tensors by the names of the model's arguments, such as {'x': images}")
     if unknown := [name for name in example if name not in _arguments(model)]:
         raise ValueError(f"{type(model).__name__} has no argument {', '.join(unknown)}")
     if few := [name for name, tensor in example.items() if len(tensor) < 2]:
         raise ValueError(f"example: {', '.join(few)} needs at least 2 samples, so that their number can vary")
-    return dict(example), {name: names.get(name, {0: "batch"}) for name in example}
+    like = {name: known.dynamic.get("input_ids", {}) for name in LIKE_TEXT}
+    return _Given(dict(example), {name: {**like, **known.dynamic}.get(name) or {0: "batch"} for name in example})
 
 
-def _family_inputs(model: nn.Module) -> tuple[Inputs, dict[str, dict[int, str]]]:
+def _of_family(model: nn.Module, tokens: int | None = None) -> _Given:
     """A family's own example. Its dimensions are those that change with the batch and with the length of a text."""
     architecture = families.describe(model)
     with torch.random.fork_rng(devices=[]):
-        inputs, more = (families.example_inputs(architecture, batch=batch) for batch in (2, 3))
+        inputs, more = (families.example_inputs(architecture, batch, tokens) for batch in (2, 3))
         dynamic = {name: _changing(tensor, more[name], "batch") for name, tensor in inputs.items()}
         with contextlib.suppress(ValueError):  # images have no tokens
-            short, long = (families.example_inputs(architecture, tokens=tokens) for tokens in (4, 5))
+            short, long = (families.example_inputs(architecture, tokens=length) for length in (4, 5))
             for name, tensor in short.items():
                 dynamic[name] |= _changing(tensor, long[name], "tokens")
     if "input_ids" in inputs and "attention_mask" in _arguments(model):
         mask = torch.ones_like(inputs["input_ids"])
         mask[0, -mask.shape[1] // 4 :] = 0  # the first text is shorter
         inputs["attention_mask"], dynamic["attention_mask"] = mask, dynamic["input_ids"]
-    dynamic |= {name: dynamic["input_ids"] for name in LIKE_TEXT if "input_ids" in inputs}
     place = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    return {name: tensor.to(place) for name, tensor in inputs.items()}, dynamic
+    return _Given({name: tensor.to(place) for name, tensor in inputs.items()}, dynamic)
+
+
+def _of_one_length(model: nn.Module, given: _Given, longest: bool) -> _Given:
+    """Texts of a fixed length: the longest that the model takes, or that of the example."""
+    if longest:
+        given = _of_family(model, tokens=getattr(cast(Any, model).config, "max_position_embeddings", None))
+    free = {name: {p: what for p, what in places.items() if what != "tokens"} for name, places in given.dynamic.items()}
+    return _Given(given.inputs, free)
 
 
 def _arguments(model: nn.Module) -> Sequence[str]:
@@ -154,14 +211,6 @@ def _arguments(model: nn.Module) -> Sequence[str]:
 def _changing(one: Tensor, other: Tensor, name: str) -> dict[int, str]:
     sizes = zip(one.shape, other.shape, strict=True)
     return {place: name for place, (size, another) in enumerate(sizes) if size != another}
-
-
-def _one_more(inputs: Inputs, shapes: Mapping[str, tuple[str | int, ...]]) -> Inputs:
-    """Other samples: the example in reverse, and one more of them where their number may vary."""
-    varies = all(shape[0] == "batch" for shape in shapes.values())
-    return {
-        name: torch.cat([tensor.flip(0), tensor[:1]]) if varies else tensor.flip(0) for name, tensor in inputs.items()
-    }
 
 
 # The program
@@ -181,6 +230,11 @@ class _Plain(nn.Module):
         cast(Any, forward).__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
         cast(Any, self).forward = forward
 
+    def outputs(self, inputs: Inputs) -> tuple[str, ...]:
+        """The names of what is returned."""
+        with torch.no_grad():
+            return tuple(_tensors(self.model(**inputs)))
+
 
 def _tensors(output: Any) -> dict[str, Tensor]:
     """The tensors that a model returns, by name: scores or hidden states, but neither losses nor caches."""
@@ -192,34 +246,38 @@ def _tensors(output: Any) -> dict[str, Tensor]:
     return {"output" if len(leaves) == 1 else f"output_{place}": leaf for place, leaf in enumerate(leaves)}
 
 
-def _traced(
-    wrapped: _Plain, inputs: Inputs, dynamic: Mapping[str, Mapping[int, str]]
-) -> tuple[ExportedProgram, tuple[str, ...]]:
-    """The program of a model's forward, and its outputs. Dimensions that its code fixes are fixed in the program."""
-    free = {name: dict.fromkeys(dynamic[name], Dim.AUTO) for name in inputs}
+def _traced(wrapped: _Plain, given: _Given) -> ExportedProgram:
+    """The program of a model's forward. Dimensions that its code fixes are fixed in the program."""
+    kind, inputs = type(wrapped.model).__name__, given.inputs
+    free = {name: dict.fromkeys(given.dynamic[name], Dim.AUTO) for name in inputs}
     try:
         with torch.no_grad():
-            outputs = tuple(_tensors(wrapped.model(**inputs)))
-            program = torch.export.export(wrapped, (), dict(inputs), dynamic_shapes=free, strict=False)
+            if not wrapped.outputs(inputs):
+                raise ValueError("it returns no tensors")
+            return torch.export.export(wrapped, (), dict(inputs), dynamic_shapes=free, strict=False)
     except Exception as error:  # code that cannot be traced fails in a dozen ways, each with its own class
         reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise ValueError(f"{type(wrapped.model).__name__} cannot be exported: {reason.strip()}") from error
-    if not outputs:
-        raise ValueError(f"{type(wrapped.model).__name__} cannot be exported: it returns no tensors")
-    return program, outputs
+        raise ValueError(f"{kind} cannot be exported: {reason.strip()}") from error
 
 
-def _shapes(
-    program: ExportedProgram, inputs: Inputs, dynamic: Mapping[str, Mapping[int, str]]
-) -> dict[str, tuple[str | int, ...]]:
+def _takes_other_lengths(program: ExportedProgram, wrapped: _Plain, given: _Given) -> bool:
+    """Whether a program is the model for other lengths too; code that asks for the length may take another way."""
+    run = program.module()
+    try:
+        return all(_difference(run, wrapped, [given.cut(n)]).small for n in _other_lengths(given.tokens))
+    except (AssertionError, RuntimeError):  # a guard that the tracer put there
+        return False
+
+
+def _shapes(program: ExportedProgram, given: _Given) -> dict[str, tuple[str | int, ...]]:
     """The shape of each input as the program takes it: names for what may change, numbers for what may not."""
     taken = {node.name: node.meta["val"].shape for node in program.graph.nodes if node.op == "placeholder"}
     return {
         name: tuple(
-            int(str(size)) if str(size).isdigit() else dynamic[name][place]  # a symbol may stand for one number
+            int(str(size)) if str(size).isdigit() else given.dynamic[name][place]  # a symbol may stand for one number
             for place, size in enumerate(taken[name])
         )
-        for name in inputs
+        for name in given.inputs
     }
 
 
@@ -262,29 +320,41 @@ def _about(model: nn.Module) -> dict[str, Any]:
 # The check
 
 
-def _difference(file: Path, chosen: Format, wrapped: _Plain, inputs: Inputs, path: Path) -> float:
-    """How far the written file is from the model; a `ValueError` if that is more than rounding."""
-    with torch.no_grad():
-        wanted = [tensor.float().cpu() for tensor in wrapped(**inputs)]
-    found = _run_onnx(file, inputs) if chosen == "onnx" else _run_program(file, inputs)
-    worst = max(float((ours.float().cpu() - theirs).abs().max()) for ours, theirs in zip(found, wanted, strict=True))
-    largest = max(1.0, *(float(tensor.abs().max()) for tensor in wanted))
-    if not worst <= TOLERANCE * largest:
-        raise ValueError(f"{path} is not written: as {chosen}, the model's outputs differ by {worst:.2g}")
-    return worst
+@dataclass(frozen=True)
+class _Difference:
+    worst: float
+    largest: float
+    """Of the model's outputs."""
+
+    @property
+    def small(self) -> bool:
+        """Whether it is no more than rounding."""
+        return self.worst <= TOLERANCE * max(1.0, self.largest)
 
 
-def _run_onnx(file: Path, inputs: Inputs) -> list[Tensor]:
+def _difference(run: Callable[..., Sequence[Tensor]], wrapped: _Plain, given: Sequence[Inputs]) -> _Difference:
+    """How far a program is from the model; infinitely if one of them gives numbers where the other does not."""
+    worst = largest = 0.0
+    for inputs in given:
+        with torch.no_grad():
+            for ours, theirs in zip(run(**inputs), wrapped(**inputs), strict=True):
+                gap = (ours.cpu().double() - theirs.cpu().double()).abs().nan_to_num(nan=math.inf)
+                both = ours.cpu().isnan() & theirs.cpu().isnan()
+                worst = max(worst, float(gap.masked_fill(both, 0).max()))
+                largest = max(largest, float(theirs.nan_to_num().abs().max()))
+    return _Difference(worst, largest)
+
+
+def _onnx_session(file: Path) -> Callable[..., list[Tensor]]:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-    given = {name: tensor.cpu().numpy() for name, tensor in inputs.items()}
-    return [torch.from_numpy(array) for array in session.run(None, given)]
 
+    def run(**inputs: Tensor) -> list[Tensor]:
+        given = {name: tensor.cpu().numpy() for name, tensor in inputs.items()}
+        return [torch.from_numpy(array) for array in session.run(None, given)]
 
-def _run_program(file: Path, inputs: Inputs) -> list[Tensor]:
-    with torch.no_grad():
-        return list(torch.export.load(file).module()(**inputs))
+    return run
 
 
 # Surroundings
