@@ -5,6 +5,7 @@ Nothing in a file can make an object or run code: only texts, numbers, booleans,
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Hashable, Iterator, Mapping
@@ -19,6 +20,8 @@ from leanformer.foundation.records.files import read_text
 ENDINGS = (".yaml", ".yml")
 MOST_BYTES = 1 << 20
 """The largest file that is read: recipes and designs have a few kilobytes."""
+DEEPEST = 50
+"""The most brackets inside one another."""
 
 Place = tuple[Hashable, ...]
 """The keys and positions that lead to a value."""
@@ -28,16 +31,17 @@ class _Loader(yaml.SafeLoader):
     """YAML's safe loader, which also reads 1e-3 as a number, as people mean it."""
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789")
-)
-
-
 class _Dumper(yaml.SafeDumper):
     """YAML's safe dumper, which writes a value out each time it occurs."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+for _either in (_Loader, _Dumper):  # the dumper quotes texts that would be read as numbers
+    _either.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789")
+    )
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class YamlFile:
 
     def wrong_setting(self, error: ValueError, *place: Hashable) -> ValueError:
         """An error about a section, located at the setting that it begins with or names as unknown."""
-        keys = [key for *above, key in self.lines if tuple(above) == place]
+        keys = [found[-1] for found in self.lines if found and found[:-1] == place]
         named = next(
             (key for key in keys if re.match(rf"(.* has no setting )?{re.escape(str(key))}\b", str(error))), None
         )
@@ -75,6 +79,8 @@ def read_yaml(path: str | Path) -> YamlFile:
         text = read_text(path)
         if len(text) > MOST_BYTES:
             raise ValueError(f"{path} is too large: {len(text):,} characters, at most {MOST_BYTES:,} are read")
+        if _depth(text) > DEEPEST:
+            raise RecursionError
         node = yaml.compose(text, Loader=_Loader)
         lines = dict(_walk(node, (), 1, path, set())) if node is not None else {}
         value = yaml.load(text, Loader=_Loader)  # noqa: S506  a subclass of the safe loader
@@ -90,6 +96,12 @@ def read_yaml(path: str | Path) -> YamlFile:
     if not isinstance(value, dict):
         raise ValueError(f"{path} must hold settings by name, got {type(value).__name__}")
     return YamlFile(path, value, lines)
+
+
+def _depth(text: str) -> int:
+    """How deeply brackets are nested: YAML's parser is slow with many."""
+    steps = (1 if bracket in "[{" else -1 for bracket in re.findall(r"[][{}]", text))
+    return max(itertools.accumulate(steps), default=0)
 
 
 def _walk(node: yaml.Node, place: Place, line: int, path: Path, seen: set[int]) -> Iterator[tuple[Place, int]]:
