@@ -12,7 +12,9 @@ def paper(
     as_json: AsJson = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     table: Annotated[str, typer.Option(help='Only rows of this table, such as "Tab. 4" or "Fig. 3".')] = "",
-    memory: Annotated[bool, typer.Option(help="Count the training memory of Tables 4 and 5 too.")] = True,
+    without_memory: Annotated[
+        bool, typer.Option("--no-memory", help="Do not count the training memory of Tables 4 and 5.")
+    ] = False,
 ) -> None:
     """The scorecard: each printed figure of the paper beside a recount from built models.
 
@@ -26,7 +28,7 @@ def paper(
     from leanformer.report.scorecard import markdown, sentences, terminal_table
 
     with messages.status("counting") as status:
-        record = scorecard(rows_of(table), memory=memory, progress=status.update)
+        record = scorecard(rows_of(table), memory=not without_memory, progress=status.update)
     if as_json:
         print_json(record.to_dict())
     elif as_markdown:

@@ -27,12 +27,25 @@ MACHINE, OUTPUT = "Machine", "Output"
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 
 
-def _with_plain_flags(params: list[Any]) -> list[Any]:
+METAVARS = {
+    "str": "TEXT",
+    "list[str]": "TEXT",
+    "int": "N",
+    "float": "X",
+    "path": "PATH",
+    "file": "PATH",
+    "dir": "FOLDER",
+}
+"""What help shows for a value of each type, unless the option has a word of its own."""
+
+
+def _made_readable(params: list[Any], ctx: Any) -> list[Any]:
     """A flag takes no value, so help shows none beside it. --help stands with what else decides the output."""
     panels = {getattr(param, "rich_help_panel", None) for param in params}
     for param in params:
-        if isinstance(param, TyperOption) and param.is_flag and param.metavar is None:
-            param.metavar = ""
+        if isinstance(param, TyperOption) and param.metavar is None:
+            kind = str(param.display_type(ctx)).strip("<>").removesuffix(" range")
+            param.metavar = "" if param.is_flag else METAVARS.get(kind)
         if param.name == "help" and OUTPUT in panels:
             param.rich_help_panel = OUTPUT
     return params
@@ -42,7 +55,7 @@ class Command(TyperCommand):
     """A command: help shows flags as flags, and errors name options where the library names arguments."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _with_plain_flags(super().get_params(ctx))
+        return _made_readable(super().get_params(ctx), ctx)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -56,7 +69,7 @@ class Group(TyperGroup):
     """All commands together."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _with_plain_flags(super().get_params(ctx))
+        return _made_readable(super().get_params(ctx), ctx)
 
 
 class App(typer.Typer):

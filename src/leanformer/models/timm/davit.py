@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
 from leanformer.models.base import AttentionPart, Kind
+from leanformer.models.catalogue import TIMM
 from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio
 
 
@@ -53,11 +54,10 @@ DECOUPLED: dict[type[nn.Module], type[nn.Module]] = {
 
 class DaViT(TimmFamily):
     key = "davit"
-    modules = ("davit",)
+    modules, not_resizable = TIMM["davit"]
     model_class = DaVit
     stage_count = 4
     own_options = ("img_size",)  # the model takes any size
-    not_resizable = ("*_fl",)
     feature_settings = {"out_indices": (0, 1, 2, 3), "flatten_sequential": True}
     reserved = {"depths": "depth", "num_heads": "heads", "embed_dims": "width", "mlp_ratio": "mlp_dim"}
 

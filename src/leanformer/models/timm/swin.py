@@ -14,12 +14,13 @@ from torch import nn
 
 from leanformer.architecture import Architecture
 from leanformer.models.base import AttentionPart
+from leanformer.models.catalogue import TIMM
 from leanformer.models.timm.base import Initialise, TimmFamily, construction_heads, mlp_ratio, placement
 
 
 class Swin(TimmFamily):
     key = "swin"
-    modules = ("swin_transformer",)
+    modules, not_resizable = TIMM["swin"]
     model_class = SwinTransformer
     stage_count = 4
     feature_settings = {"out_indices": (0, 1, 2, 3), "flatten_sequential": True}

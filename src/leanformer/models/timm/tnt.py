@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
 from leanformer.models.base import AttentionPart
+from leanformer.models.catalogue import TIMM
 from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio
 
 
@@ -35,7 +36,7 @@ class FusedAttention(Attention):
 
 class TNT(TimmFamily):
     key = "tnt"
-    modules = ("tnt",)
+    modules, not_resizable = TIMM["tnt"]
     model_class = TimmTNT
     reserved = {"depth": "depth", "num_heads_outer": "heads", "embed_dim": "width", "mlp_ratio": "mlp_dim"}
 

@@ -11,24 +11,15 @@ from torch import nn
 
 from leanformer.architecture import Architecture
 from leanformer.models.base import AttentionPart
+from leanformer.models.catalogue import TIMM
 from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio
 
 
 class ViT(TimmFamily):
     key = "vit"
     residual_branches = True
-    modules = ("vision_transformer", "deit")
+    modules, not_resizable = TIMM["vit"]
     model_class = VisionTransformer
-    not_resizable = (
-        *(
-            "aimv2_*",
-            "beit3_*",
-            "vit_giant_patch14_*dinov2",
-            "vit_giant_patch14_*tipsv2",
-        ),  # gated MLPs, normalised heads
-        *("*_18x2_*", "*_xp_*", "*_rpn_*", "vit_pwee_*", "vit_dpwee_*", "vit_dwee_*", "vit_dlittle_*"),  # other blocks
-        *("*_siglip_[0-9]*", "*_map_*", "test_vit3"),  # pooling by attention
-    )
     reserved = {"depth": "depth", "num_heads": "heads", "embed_dim": "width", "mlp_ratio": "mlp_dim"}
 
     def parts(self, model: nn.Module) -> list[AttentionPart]:

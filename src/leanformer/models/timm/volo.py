@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
 from leanformer.models.base import AttentionPart, Kind
+from leanformer.models.catalogue import TIMM
 from leanformer.models.timm.base import Initialise, TimmFamily, construction_heads, mlp_ratio, set_linear, upstream
 
 
@@ -59,7 +60,7 @@ DECOUPLED: dict[type[nn.Module], type[nn.Module]] = {OutlookAttention: Decoupled
 
 class VOLO(TimmFamily):
     key = "volo"
-    modules = ("volo",)
+    modules, not_resizable = TIMM["volo"]
     model_class = TimmVOLO
     stage_count = 4
     reserved = {"layers": "depth", "num_heads": "heads", "embed_dims": "width", "mlp_ratio": "mlp_dim"}

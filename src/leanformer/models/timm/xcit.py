@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
 from leanformer.models.base import AttentionPart
+from leanformer.models.catalogue import TIMM
 from leanformer.models.timm.base import Initialise, TimmFamily, construction_heads, mlp_ratio, placement
 
 
@@ -32,7 +33,7 @@ class DecoupledXCA(XCA):
 
 class XCiT(TimmFamily):
     key = "xcit"
-    modules = ("xcit",)
+    modules, not_resizable = TIMM["xcit"]
     model_class = Xcit
     reserved = {"depth": "depth", "num_heads": "heads", "embed_dim": "width", "mlp_ratio": "mlp_dim"}
     own_options = ("class_heads",)
