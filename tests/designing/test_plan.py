@@ -36,7 +36,7 @@ def test_half_a_vit_b_proposes_the_papers_design(plan: DesignPlan) -> None:
 def test_a_plan_prints_in_a_few_lines(plan: DesignPlan) -> None:
     assert len(repr(plan)) < 500
     assert "7 layers of 16 heads × 64" in repr(plan)
-    assert "304 found, 66 on the front, 0 refused" in repr(plan)
+    assert "224 found, 37 on the front, 0 refused" in repr(plan)
 
 
 def test_arguments_are_what_the_command_takes(tmp_path: Path) -> None:
@@ -58,9 +58,25 @@ def test_arguments_are_what_the_command_takes(tmp_path: Path) -> None:
     )
 
 
+def test_heads_in_multiples_are_said_and_names_that_mean_a_default_too() -> None:
+    words = design("llama", setting=Setting(batch=1)).words()
+    assert words[0] == (
+        "llama: transformers' default configuration, 32 layers of 32 heads × 128, width 4096, MLP 11008. "
+        "For another, give a folder with its config.json."
+    )
+    assert "Its heads divide evenly among 2, 4 or 8 devices, as tensor parallelism needs it." in words
+    other = SMALL["llama"].resized(heads=2)
+    assert not any("default configuration" in line for line in design(other, params="99%").words())
+    by_three = design(SMALL["vit"], heads_multiple=3, params="99%")
+    assert {stage.heads % 3 for found in by_three.found for stage in found.architecture.stages} == {0}
+    with pytest.raises(ValueError, match="no leaner design in the regime fixed or split with heads in multiples of 64"):
+        design(SMALL["vit"], heads_multiple=64)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (dict(heads_multiple=0), r'^heads_multiple takes whole numbers from 1 on, such as .*, got "0"$'),
         (dict(params="lots"), r'^params takes a share or a size, such as "50%", "40M", got "lots"$'),
         (dict(fit="24X"), r'^fit takes a share or a size, such as "50%", "24GB", got "24X"$'),
         (dict(depth=0), r'^depth takes whole numbers from 1 on, such as .*, got "0"$'),
@@ -162,6 +178,6 @@ def test_refused_designs_are_shown_by_force_only(monkeypatch: pytest.MonkeyPatch
     assert len(forced.found) == len(plan.found) + len(plan.refused)
     assert not forced.refused
     only = lf.architecture_of("vit_base_patch16_224").resized(heads=6, keep="split")
-    monkeypatch.setattr("leanformer.designing.candidates._wanted_heads", lambda base, regime: [[24]])
+    monkeypatch.setattr("leanformer.designing.candidates._wanted_heads", lambda *_: [[24]])
     with pytest.raises(ValueError, match=r"every design within these limits is refused: .*; force shows them"):
         design(only, limits=limits, regimes=["split"])

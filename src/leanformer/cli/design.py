@@ -45,6 +45,16 @@ def design(
             rich_help_panel=MODELS,
         ),
     ] = None,
+    heads_multiple: Annotated[
+        int | None,
+        typer.Option(
+            "--heads-divisible-by",
+            metavar="N",
+            min=1,
+            help="Heads in multiples of this [default: 8, 4, 2 or 1, as the original's].",
+            rich_help_panel=MODELS,
+        ),
+    ] = None,
     regimes: Annotated[
         Literal["fixed", "split", "both"],
         typer.Option("--regime", help="fixed keeps head_dim, split keeps the width.", rich_help_panel=MODELS),

@@ -77,20 +77,40 @@ def evaluate(base: Architecture, design: Architecture, regime: Regime, closed: F
 Tried = tuple[Architecture, Regime]
 
 
-def candidates(base: Architecture, regimes: Sequence[Regime], head_dims: Sequence[int] = ()) -> Iterator[Tried]:
+def candidates(
+    base: Architecture, regimes: Sequence[Regime], head_dims: Sequence[int] = (), heads_multiple: int | None = None
+) -> Iterator[Tried]:
     """Designs with at least as many heads, at most as many layers and no wider MLP; never the original.
 
     In the regime `fixed`, `head_dims` may name other sizes to try, and models of one stage also get schedules: as many
-    heads as before in one half of the layers and twice as many in the other.
+    heads as before in one half of the layers and twice as many in the other. Heads, and the key heads that they share,
+    are multiples of `heads_multiple`; by default of what the original's are, up to 8.
     """
+    multiple = divisor(base) if heads_multiple is None else heads_multiple
+    unit = multiple * families.family(base.family).head_unit(base)
     for regime in regimes:
         for sized in [base, *(base.resized(head_dim=size) for size in head_dims if regime == "fixed")]:
-            for heads in _head_choices(sized, regime):
+            for heads in _head_choices(sized, regime, unit):
                 for depth in _depth_choices(base):
                     yield from _with_mlps(base, sized.resized(depth=depth, heads=heads, keep=regime), regime)
             if regime == "fixed" and len(base.stages) == 1:
-                for schedule in _schedules(sized):
+                for schedule in _schedules(sized, unit):
                     yield from _with_mlps(base, schedule, regime)
+
+
+MOST_FIXED, MOST_SPLIT = 3, 4
+"""At most so many times the original's heads are tried."""
+DEVICES = 8
+"""The most devices that a layer is usually divided among: those of one machine."""
+
+
+def divisor(design: Architecture) -> int:
+    """The largest of 1, 2, 4 and 8 that divides the heads of every layer, and the key heads that they share.
+
+    Tensor parallelism gives every device the same number of heads.
+    """
+    shared = families.family(design.family).head_unit(design)
+    return math.gcd(DEVICES, *(stage.heads // shared for stage in design.stages))
 
 
 def _with_mlps(base: Architecture, design: Architecture, regime: Regime) -> Iterator[Tried]:
@@ -101,8 +121,10 @@ def _with_mlps(base: Architecture, design: Architecture, regime: Regime) -> Iter
             yield changed, regime
 
 
-def _schedules(base: Architecture) -> Iterator[Architecture]:
-    heads = base.stages[0].heads
+def _schedules(base: Architecture, unit: int) -> Iterator[Architecture]:
+    heads = _multiple(base.stages[0].heads, unit)
+    if 2 * heads > MOST_FIXED * base.stages[0].heads:
+        return
     for (depth,) in _depth_choices(base):
         first, second = depth // 2, depth - depth // 2
         for schedule in ([heads] * second + [2 * heads] * first, [2 * heads] * first + [heads] * second):
@@ -111,12 +133,18 @@ def _schedules(base: Architecture) -> Iterator[Architecture]:
                 yield design
 
 
-def _head_choices(base: Architecture, regime: Regime) -> list[list[int]]:
+def _head_choices(base: Architecture, regime: Regime, unit: int) -> list[list[int]]:
     """For one stage, many counts up to three times the original's; for several, all or the deepest stage doubled.
 
-    Splitting the width between as many heads as before is the original again, and is left out.
+    All are multiples of `unit`. Splitting the width between as many heads as before is the original again, and is left
+    out.
     """
-    return [heads for heads in _wanted_heads(base, regime) if _possible(base, heads, regime)]
+    return [heads for heads in _wanted_heads(base, regime, unit) if _possible(base, heads, regime)]
+
+
+def _multiple(heads: int, unit: int) -> int:
+    """The next multiple of `unit` from so many heads on."""
+    return -(-heads // unit) * unit
 
 
 def _possible(base: Architecture, heads: list[int], regime: Regime) -> bool:
@@ -136,15 +164,18 @@ def _buildable(design: Architecture) -> bool:
     return True
 
 
-def _wanted_heads(base: Architecture, regime: Regime) -> list[list[int]]:
+def _wanted_heads(base: Architecture, regime: Regime, unit: int) -> list[list[int]]:
     if len(base.stages) == 1:
         heads = base.stages[0].heads
+        first = _multiple(heads, unit)
         if regime == "fixed":
-            return [[count] for count in range(heads, 3 * heads + 1, max(1, heads // 6))]
-        return [[count] for count in range(heads, 4 * heads + 1)]
+            return [[count] for count in range(first, MOST_FIXED * heads + 1, max(1, heads // 6 // unit) * unit)]
+        return [[count] for count in range(first, MOST_SPLIT * heads + 1, unit)]
     now = [stage.heads for stage in base.stages]
     deepest = max(range(len(now)), key=lambda index: base.stages[index].depth)
-    return [now, [2 * h for h in now], [2 * h if index == deepest else h for index, h in enumerate(now)]]
+    wanted = [now, [2 * h for h in now], [2 * h if index == deepest else h for index, h in enumerate(now)]]
+    rounded = dict.fromkeys(tuple(_multiple(h, unit) for h in heads) for heads in wanted)
+    return [list(heads) for heads in rounded if all(h <= MOST_SPLIT * was for h, was in zip(heads, now, strict=True))]
 
 
 def _depth_choices(base: Architecture) -> list[list[int]]:

@@ -16,7 +16,7 @@ from leanformer.costs.runs import WholeRun, run_cost
 from leanformer.costs.setting import Optimizer
 from leanformer.costs.steps import peak_memory
 from leanformer.costs.tracing import Precision
-from leanformer.designing.candidates import Candidate, candidates, evaluate, front
+from leanformer.designing.candidates import Candidate, candidates, divisor, evaluate, front
 from leanformer.designing.emit import Form, emit
 from leanformer.designing.record import CandidateRecord, DesignRecord
 from leanformer.foundation.arguments import ArgumentError, numbers, size, writable
@@ -24,8 +24,8 @@ from leanformer.foundation.progress import RunsProgress, working
 from leanformer.foundation.records.circumstances import circumstances, fields_of
 from leanformer.foundation.records.keeping import publish
 from leanformer.foundation.records.views import Shown
+from leanformer.models import families
 from leanformer.models.base import Attention
-from leanformer.models.families import describe
 from leanformer.models.names import architecture_of
 
 RECORD = "design.json"
@@ -82,6 +82,8 @@ class DesignPlan(Shown):
         """The plan as a record, with sentences; `run` adds what a whole run of both designs costs."""
         run = run or self.run
         return DesignRecord(
+            origin=families.family(self.original.architecture.family).origin(self.original.architecture),
+            devices=divisor(self.recommended.architecture),
             setting=self.setting,
             original=self._recorded(self.original, run),
             recommended=self._recorded(self.recommended, run),
@@ -127,6 +129,7 @@ def design(
     macs: str | int | None = None,
     depth: str | int | Sequence[int] | None = None,
     head_dims: str | int | Sequence[int] | None = None,
+    heads_multiple: int | None = None,
     regimes: Regime | Literal["both"] | Sequence[Regime | Keep] = "both",
     batch: int | None = None,
     tokens: int | None = None,
@@ -158,6 +161,8 @@ def design(
             such as "50%", "40M", "24GB". Without any limit, half the parameters that the original has in its layers.
         depth: only these depths: 7, (6, 8) or "6-8".
         head_dims: other sizes of head to try in the regime "fixed", such as [32, 96] or "32,96".
+        heads_multiple: heads, and the key heads that they share, are multiples of this, so that tensor parallelism can
+            divide them; by default of the largest of 1, 2, 4 and 8 that divides the original's.
         regimes: "fixed" (keep head_dim), "split" (keep the width), or "both".
         batch, tokens, precision, attention, checkpointing, optimizer: what memory is counted for; see `lf.Setting`.
         samples: cost a whole run over this many samples, such as "384M", on `devices` of `device`, which reach
@@ -168,6 +173,7 @@ def design(
         progress: whether to show what is being done; by default where a person is watching.
     """
     wanted, other_heads = _checked_regimes(regimes), _other_heads(head_dims)
+    multiple = None if heads_multiple is None else numbers("heads_multiple", heads_multiple)[0]
     whole_run = None if samples is None else _whole_run(samples, device, devices, utilisation)
     folder = None if out is None else writable(Path(out))
     chosen = _setting(
@@ -183,7 +189,7 @@ def design(
         base = _architecture(model)
         original = evaluate(base, base, "fixed", formula(base, chosen), chosen)
         within = _limits(limits, original, chosen, params=params, fit=fit, macs=macs, depth=depth)
-        plan = _planned(original, within, wanted, other_heads, chosen, force, whole_run)
+        plan = _planned(original, within, wanted, other_heads, multiple, chosen, force, whole_run)
     if folder is not None:
         publish(plan.record(), folder / RECORD, say=RunsProgress(progress).say)
     return plan
@@ -194,17 +200,20 @@ def _planned(
     limits: Limits,
     regimes: Sequence[Regime],
     head_dims: Sequence[int],
+    heads_multiple: int | None,
     setting: Setting,
     force: bool,
     run: WholeRun | None,
 ) -> DesignPlan:
     base = original.architecture
     closed = formula(base, setting)
-    found = [evaluate(base, made, regime, closed, setting) for made, regime in candidates(base, regimes, head_dims)]
+    tried = candidates(base, regimes, head_dims, heads_multiple)
+    found = [evaluate(base, made, regime, closed, setting) for made, regime in tried]
     if not found:
+        multiples = "" if heads_multiple is None else f" with heads in multiples of {heads_multiple}"
         raise ValueError(
-            f"{base.name} has no leaner design in the regime {' or '.join(regimes)}: "
-            "allow the other regime too, or start from more heads or layers"
+            f"{base.name} has no leaner design in the regime {' or '.join(regimes)}{multiples}: "
+            "allow the other regime too, or other multiples, or start from more heads or layers"
         )
     within = [candidate for candidate in found if limits.allow(candidate, setting.batch)]
     if not within:
@@ -256,7 +265,7 @@ def _name(model: str | Path | Architecture | nn.Module) -> str:
 
 def _architecture(model: str | Path | Architecture | nn.Module) -> Architecture:
     if isinstance(model, nn.Module):
-        return describe(model)
+        return families.describe(model)
     return model if isinstance(model, Architecture) else architecture_of(str(model))
 
 

@@ -63,6 +63,10 @@ class DesignRecord(DatedRecord):
     """Why the first of them is kept out."""
     run: WholeRun | None = None
     """The whole run that `original.run` and `recommended.run` are for."""
+    origin: str = ""
+    """What the original's name means, where that is not the name of one published model."""
+    devices: int | None = None
+    """The most devices, up to 8, among which the recommended design's heads divide evenly; None in older records."""
     kept_words: tuple[str, ...] = ()
     """Sentences of an older record whose facts it does not hold."""
     points: tuple[tuple[int, int, bool], ...]
@@ -72,7 +76,13 @@ class DesignRecord(DatedRecord):
     @property
     def words(self) -> list[str]:
         """The plan in plain words."""
-        lines = [_sizes(self), _costs(self), _prediction(self)]
+        lines = [
+            *([self.origin] if self.origin else []),
+            _sizes(self),
+            _costs(self),
+            *_parallel(self),
+            _prediction(self),
+        ]
         lines += [f"{guard.level}: {guard}" for guard in self.recommended.guards]
         if self.first_refusal is not None:
             lines.append(
@@ -115,6 +125,14 @@ def _costs(record: DesignRecord) -> str:
         f"Memory for a batch of {batch} goes from {memory} (traced peak {peak} GB). "
         f"Multiply-accumulates (MACs) per sample go from {macs}."
     )
+
+
+def _parallel(record: DesignRecord) -> list[str]:
+    if record.devices is None or record.devices == 1:
+        return []
+    *fewer, most = [str(number) for number in (2, 4, 8) if number <= record.devices]
+    among = f"{', '.join(fewer)} or {most}" if fewer else most
+    return [f"Its heads divide evenly among {among} devices, as tensor parallelism needs it."]
 
 
 def _prediction(record: DesignRecord) -> str:

@@ -144,6 +144,10 @@ class Family(ABC):
         """Whether a name is one of the family's; `read` may still say why such a model cannot be resized."""
         return name in self.names()
 
+    def origin(self, architecture: Architecture) -> str:
+        """What an architecture's name means, in a sentence, where it is not the name of one published model."""
+        return ""
+
     def register(self) -> None:
         """Register the family's classes with the library that they extend."""
 

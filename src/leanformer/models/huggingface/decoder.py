@@ -11,13 +11,16 @@ from typing import Any, cast
 
 from huggingface_hub.errors import StrictDataclassError
 from torch import nn
-from transformers import AutoModelForCausalLM, PreTrainedConfig
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, PreTrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+)
 
 from leanformer.architecture import Architecture, Stage
 from leanformer.models.base import AttentionPart
-from leanformer.models.huggingface.base import HuggingFaceFamily, check_fields, config_options
+from leanformer.models.huggingface.base import HuggingFaceFamily, check_fields, config_options, with_classes
 
 WELL_KNOWN = ("llama", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "glm", "arcee", "seed_oss")
 UNSUITABLE = (ValueError, KeyError, StrictDataclassError)
@@ -31,6 +34,7 @@ def default_config(model_type: str) -> Any:
 
 class Decoder(HuggingFaceFamily):
     key = "decoder"
+    causal = True
     base_class = nn.Module  # any model with this shape: see `owns`
     reserved = {
         "hidden_size": "width",
@@ -63,6 +67,15 @@ class Decoder(HuggingFaceFamily):
         config = default_config(name)
         check_fields(config, {key: value for key, value in options.items() if key != "kv_groups"})
         return Architecture(family=self.key, name=name, stages=(upstream_stage(config),), options=options)
+
+    def origin(self, architecture: Architecture) -> str:
+        """A model type stands for transformers' default configuration, which need not be a published model's."""
+        if architecture.stages != (stage := upstream_stage(default_config(architecture.name)),):
+            return ""
+        return (
+            f"{architecture.name}: transformers' default configuration, {stage}. "
+            "For another, give a folder with its config.json."
+        )
 
     def config(self, architecture: Architecture) -> PreTrainedConfig:
         stage, options = architecture.stages[0], dict(architecture.options)
@@ -104,7 +117,13 @@ class Decoder(HuggingFaceFamily):
         return int(architecture.options.get("kv_groups", kv_groups(default_config(architecture.name))))
 
     def assemble(self, architecture: Architecture) -> nn.Module:
-        return AutoModelForCausalLM.from_config(self.config(architecture), trust_remote_code=False)
+        """A language model, or with the option `num_labels` a classifier of texts."""
+        made: Any = AutoModelForCausalLM
+        if "num_labels" in architecture.options:
+            if architecture.name not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
+                raise ValueError(f"transformers has no classifier of texts for {architecture.name}")
+            made = AutoModelForSequenceClassification
+        return cast(nn.Module, made.from_config(self.config(architecture), trust_remote_code=False))
 
     def owns(self, model: nn.Module) -> bool:
         config = getattr(model, "config", None)
@@ -118,7 +137,7 @@ class Decoder(HuggingFaceFamily):
         options = config_options(config, exclude=tuple(self.reserved), usual=self.config(asked))
         if groups != kv_groups(default_config(config.model_type)):
             options["kv_groups"] = groups
-        return config.model_type, options
+        return config.model_type, with_classes(model, options)
 
     def parts(self, model: nn.Module) -> list[AttentionPart]:
         prefix, layers = _layers(model)
