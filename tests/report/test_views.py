@@ -68,6 +68,11 @@ def test_figures_are_those_of_the_report(record: Record) -> None:
         record.plot("nothing")
 
 
+def test_a_notebook_shows_figures_without_pyplot() -> None:
+    drawn: Any = record_class("sweep").read(FOUND["sweep"]).plot()
+    assert drawn._repr_png_().startswith(b"\x89PNG")
+
+
 def test_frames_have_plain_numbers(record: Record) -> None:
     frame = record.to_frame()
     assert len(frame) > 0

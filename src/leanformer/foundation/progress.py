@@ -45,13 +45,14 @@ class RunsProgress:
         self.shown = (is_watched() if shown is None else shown) and is_first_process()
         self.console = Console(stderr=True)
         self._place = _Place() if self.shown and in_notebook() else None
+        aside = Console(file=io.StringIO(), width=100, force_jupyter=False)
         self.bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[note]}", style="dim"),
             TimeRemainingColumn(),
-            console=self.console if self._place is None else Console(file=io.StringIO(), width=100),
+            console=self.console if self._place is None else aside,
             disable=not self.shown or (self._place is None and not self.console.is_terminal),
             transient=True,
         )

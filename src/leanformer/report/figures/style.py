@@ -1,5 +1,6 @@
 """The look of every figure, and how figures are saved."""
 
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -28,10 +29,20 @@ STYLE = {
 }
 
 
+class Drawing(Figure):
+    """A figure that a notebook shows by itself, also where nobody imported pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        with mpl.rc_context(STYLE):
+            self.savefig(file, format="png")
+        return file.getvalue()
+
+
 def framed(draw: Callable[[Axes], None], width: float = 6.4, height: float = 3.8) -> Figure:
     """A figure in the style of all others."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), dpi=160, layout="constrained")
+        figure = Drawing(figsize=(width, height), dpi=160, layout="constrained")
         draw(figure.add_subplot())
     return figure
 

@@ -15,7 +15,7 @@ from leanformer.experiments.judging.estimates import Estimate
 from leanformer.experiments.sweep_records import Sweep, SweepCell, in_words
 from leanformer.foundation.formats import counted_range
 from leanformer.report.cells import metric_with_unit
-from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, STYLE, THEORY, plain_text
+from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, STYLE, THEORY, Drawing, plain_text
 
 COLOURS = (FIXED, SPLIT, THEORY, SIMULATION, "#b5838d", "#6b705c", "#e9a23b", INK)
 TITLES = {"groups": "groups of heads", "task.points": "points N", "task.dim+width": "dimension d"}
@@ -26,7 +26,7 @@ def lines(record: Sweep) -> Figure:
     first, second, *rest = _axes(record)
     panels = [dict(zip(rest, chosen, strict=True)) for chosen in product(*(record.axes[name] for name in rest))]
     with mpl.rc_context(STYLE):
-        drawn = Figure(figsize=(max(6.4, 4.2 * len(panels)), 3.8), dpi=160, layout="constrained")
+        drawn = Drawing(figsize=(max(6.4, 4.2 * len(panels)), 3.8), dpi=160, layout="constrained")
         grid = drawn.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, fixed in zip(grid, panels, strict=True):
             _panel(axes, record, first, second, fixed, differences=False)
@@ -39,7 +39,7 @@ def lines(record: Sweep) -> Figure:
 def side_by_side(records: Sequence[Sweep]) -> Figure:
     """Several sweeps in one picture, a panel each: differences to the original's heads by seed, where up is better."""
     with mpl.rc_context(STYLE):
-        drawn = Figure(figsize=(4.4 * len(records), 3.8), dpi=160, layout="constrained")
+        drawn = Drawing(figsize=(4.4 * len(records), 3.8), dpi=160, layout="constrained")
         for axes, record in zip(drawn.subplots(1, len(records), squeeze=False)[0], records, strict=True):
             first, second, *rest = _axes(record)
             fixed = {name: record.axes[name][0] for name in rest}
