@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.sentences import as_sentence
-from leanformer.foundation.records.files import write_text
+from leanformer.foundation.records.files import plain, write_text
 from leanformer.report import comparison, tables
 from leanformer.report.figures import comparison as figures
 from leanformer.report.figures.style import save
@@ -35,9 +35,9 @@ def write(record: Comparison, folder: Path) -> list[Path]:
 
 def html(record: Comparison, inline: Sequence[tuple[str, Markup]]) -> str:
     """The page, with figures that are SVG elements."""
-    plain = record.to_dict()
-    parts = {key: plain[key] for key in ("task", "training", "budget", "arms") if plain[key] is not None}
-    configuration = json.dumps(parts, indent=2)
+    parts = ("task", "training", "budget", "arms")
+    written = plain(record.model_dump(mode="json", include=set(parts)))
+    configuration = json.dumps({key: written[key] for key in parts if written[key] is not None}, indent=2)
     shade = SHADES.get(record.verdict.outcome or "", "#8a919e")
     return _rendered("page.html.jinja", record, figures=inline, configuration=configuration, shade=shade)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, WIDE
@@ -14,7 +15,7 @@ from leanformer.experiments.comparison_records import ArmResult, Comparison
 from leanformer.experiments.judging.estimates import Estimate
 from leanformer.foundation.formats import counted
 from leanformer.report.cells import metric_with_unit
-from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, THEORY, framed, plain_text
+from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, THEORY, framed, log_axis, plain_text
 from leanformer.training.result import Evaluation
 
 Runs = Mapping[str, Sequence[Sequence[Evaluation]]]
@@ -76,7 +77,7 @@ def kappa_over_training(runs: Runs) -> Figure:
         for arm, evaluations in runs.items():
             measured = [[point for point in run if point.kappa] for run in evaluations]
             _lines(axes, arm, list(runs), measured, _median_kappa, median)
-        axes.set_yscale("log")
+        log_axis(axes.yaxis)
         axes.set(xlabel="optimizer steps", ylabel="condition number κ")
         axes.set_title("κ of the attention blocks over training, median over layers")
         axes.legend()
@@ -97,8 +98,8 @@ def _lines(
     mean: Callable[[list[float]], float],
 ) -> None:
     shade = colour(arm, arms)
-    for run in runs:
-        axes.plot([point.step for point in run], [value(point) for point in run], color=shade, lw=0.6, alpha=0.4)
+    each = [[(point.step, value(point)) for point in run] for run in runs]
+    axes.add_collection(LineCollection(each, colors=shade, linewidths=0.6, alpha=0.4))
     steps = [point.step for point in min(runs, key=len, default=[])]
     means = [mean([value(run[place]) for run in runs]) for place in range(len(steps))]
     axes.plot(steps, means, "o-", color=shade, lw=1.8, ms=3, label=plain_text(arm))

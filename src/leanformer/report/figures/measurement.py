@@ -6,7 +6,17 @@ from matplotlib.figure import Figure
 from leanformer.conditioning.heads import HeadsMeasurement
 from leanformer.conditioning.measurement import Measurement, Ranks
 from leanformer.conditioning.theory import Theory
-from leanformer.report.figures.style import FIXED, GREY, SIMULATION, SPLIT, THEORY, framed, plain_text, short_name
+from leanformer.report.figures.style import (
+    FIXED,
+    GREY,
+    SIMULATION,
+    SPLIT,
+    THEORY,
+    framed,
+    log_axis,
+    plain_text,
+    short_name,
+)
 
 
 def rank_by_layer(record: Ranks) -> Figure:
@@ -38,7 +48,7 @@ def kappa_by_layer(record: Measurement) -> Figure:
         axes.plot(places, [kappa.median for kappa in kappas], "o-", color=FIXED, ms=4, label="median and quartiles")
         axes.plot(places, [kappa.max for kappa in kappas], "^", color=FIXED, ms=3, alpha=0.5, label="maximum")
         axes.plot(places, [layer.gaussian for layer in record.layers], "--", color=THEORY, label="Gaussian block")
-        axes.set_yscale("log")
+        log_axis(axes.yaxis)
         axes.set_xticks(places if len(places) <= 24 else places[::4])
         axes.set(xlabel="layer", ylabel="condition number κ")
         axes.set_title(plain_text(f"Attention of {short_name(record.model)} ({record.weights})"))
@@ -64,7 +74,7 @@ def kappa_by_heads(record: HeadsMeasurement) -> Figure:
         fixed = next((row for row in record.rows if row.regime == "fixed" and row.head_dim), None)
         if fixed is not None and fixed.head_dim:
             _mark_cliff(axes, fixed.tokens / fixed.head_dim)
-        axes.set_yscale("log")
+        log_axis(axes.yaxis)
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
         axes.set(xlabel="heads", ylabel="condition number κ, median over layers")
@@ -89,8 +99,8 @@ def theory_against_simulation(record: Theory) -> Figure:
         axes.plot(curve.columns, edge, "-", color=GREY, lw=1, label="Theorem 3.2 (asymptotic)")
         axes.plot(curve.columns, curve.expected, "-", color=THEORY, label="finite size, exp E log κ")
         _mark_cliff(axes, record.tokens)
-        axes.set_yscale("log")
-        axes.set_xscale("log")
+        log_axis(axes.yaxis)
+        log_axis(axes.xaxis)
         axes.set_ylim(1, 2 * max(*high, *curve.expected))
         axes.set(xlabel="columns h·d", ylabel="condition number κ")
         axes.set_title(plain_text(f"Gaussian blocks: {record.tokens} tokens, heads of {record.head_dim}"))

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from leanformer.experiments.glue import Glue
 from leanformer.report.cells import metric_with_unit
 from leanformer.report.figures.comparison import colour
-from leanformer.report.figures.style import FIXED, framed, plain_text
+from leanformer.report.figures.style import FIXED, framed, log_axis, plain_text
 from leanformer.training.result import Result
 
 
@@ -26,19 +26,20 @@ def of_run(record: Result) -> dict[str, Callable[[], Figure]]:
 def learning_curve(record: Result) -> Figure:
     """The metric at every evaluation."""
     scores = [point.scores.get(record.metric.name, math.nan) for point in record.evaluations]
-    return _along(record, scores, metric_with_unit(record.metric), "linear")
+    return _along(record, scores, metric_with_unit(record.metric))
 
 
 def kappa(record: Result) -> Figure:
     """κ at every evaluation, the median over layers."""
     medians = [point.kappa.median_over_layers if point.kappa else math.nan for point in record.evaluations]
-    return _along(record, medians, "condition number κ", "log")
+    return _along(record, medians, "condition number κ", logarithmic=True)
 
 
-def _along(record: Result, values: Sequence[float], label: str, scale: str) -> Figure:
+def _along(record: Result, values: Sequence[float], label: str, logarithmic: bool = False) -> Figure:
     def draw(axes: Axes) -> None:
         axes.plot([point.step for point in record.evaluations], values, "o-", color=FIXED, ms=4)
-        axes.set_yscale(scale)
+        if logarithmic:
+            log_axis(axes.yaxis)
         axes.set(xlabel="optimizer steps", ylabel=plain_text(label))
         axes.set_title(plain_text(f"{record.name}, seed {record.seed}"))
 
