@@ -16,6 +16,8 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numpy import ndarray
+
 from leanformer import tasks
 from leanformer.architecture import Architecture
 from leanformer.costs.closed_forms import Setting, formula
@@ -40,6 +42,7 @@ from leanformer.runners.base import Event, read_failure
 from leanformer.runners.choice import findable_jobs
 from leanformer.training.loop import check_tracker
 from leanformer.training.monitoring import TIMING
+from leanformer.training.outcomes import read_outcomes
 from leanformer.training.result import Result, check_data, is_finished, read_result
 
 if TYPE_CHECKING:
@@ -335,7 +338,14 @@ def summarise(out: Path) -> Comparison:
         metric=metric,
         baselines=finished[0].baselines,
         arms={arm: _arm(out, arm, plan, results[arm]) for arm in plan.arms},
-        verdict=judge_arms(scores, plan.margin, metric, rule=plan.rule, diverged=[arm for arm, _ in failures]),
+        verdict=judge_arms(
+            scores,
+            plan.margin,
+            metric,
+            rule=plan.rule,
+            diverged=[arm for arm, _ in failures],
+            outcomes=_outcomes(out, results),
+        ),
         failures={f"{arm}, seed {seed}": text for (arm, seed), text in failures.items()},
         task=plan.task,
         training=plan.training,
@@ -348,6 +358,18 @@ def summarise(out: Path) -> Comparison:
         },
         **fields_of(plan.circumstances),
     )
+
+
+def _outcomes(out: Path, results: Mapping[str, Mapping[int, Result]]) -> dict[str, dict[int, ndarray]]:
+    """By arm and seed, the outcome of every held-out sample, where runs have kept them."""
+    return {
+        arm: {
+            seed: found
+            for seed, result in runs.items()
+            if (found := read_outcomes(folder_of(out, arm, seed), result)) is not None
+        }
+        for arm, runs in results.items()
+    }
 
 
 def thinned(curve: Sequence[tuple[int, float]], most: int = 100) -> list[tuple[int, float]]:

@@ -115,6 +115,19 @@ def load(task: Task) -> Data:
     return task.load()
 
 
+class HeldOutSums(dict[str, float]):
+    """Sums over held-out samples that also keep each sample's part of the metric, in the order of the share."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(dict.fromkeys(names, 0.0))
+        self.parts: list[Shaped[Tensor, " samples"]] = []
+
+    def keep(self, parts: Shaped[Tensor, " samples"]) -> Shaped[Tensor, " samples"]:
+        """Keep the next samples' parts: right or wrong as booleans, anything else as numbers."""
+        self.parts.append(parts.detach().cpu())
+        return parts
+
+
 class Data(ABC):
     """A task's data, read."""
 
@@ -152,7 +165,10 @@ class Data(ABC):
 
     @abstractmethod
     def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
-        """Sums over this share of the held-out samples. The caller adds those of all shares."""
+        """Sums over this share of the held-out samples. The caller adds those of all shares.
+
+        `HeldOutSums` also keep every sample's part of the metric, from which intervals for other samples follow.
+        """
 
     def evaluate_final(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float] | None:
         """The same sums over a test split, if there is one. It is used once, and then its score counts."""

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from leanformer.data.order import Order, Share, stream
-from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.settings import check
 
 Points = Float[Tensor, "batch points dim"]
@@ -126,12 +126,14 @@ class FarthestPointData(Data):
     def _sums(
         self, held_out: tuple[np.ndarray, np.ndarray], model: nn.Module, share: Share, device: torch.device
     ) -> dict[str, float]:
-        sums = {"error": 0.0, "found": 0.0, "count": 0.0}
+        sums = HeldOutSums("error", "found", "count")
         rows, count = np.array(share.strided(self.task.held_out), dtype=np.int64), max(1, EVALUATED // self.task.points)
         for start in range(0, len(rows), count):
             points, wanted = (torch.from_numpy(array[rows[start : start + count]]).to(device) for array in held_out)
             given = model(points=points).logits
-            sums["error"] += _error(given, wanted).sum().item()
+            error = _error(given, wanted)
+            sums.keep(error.sum(1))
+            sums["error"] += error.sum().item()
             chosen = torch.take_along_dim(points, torch.cdist(given.float(), points).argmin(-1)[..., None], dim=1)
             sums["found"] += (chosen == wanted).all(-1).sum().item()
             sums["count"] += given.shape[0] * given.shape[1]

@@ -26,7 +26,7 @@ from leanformer.data.fingerprints import fingerprint, fingerprint_of_images
 from leanformer.data.labelled_images import ImageSet, LabelledImages, Reading
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream
-from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.seeding import Keys, seeded
 from leanformer.tasks.settings import check
 
@@ -201,12 +201,12 @@ class ImageClassesData(Data):
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
-        sums = dict.fromkeys(("loss", "correct", "correct5", "count"), 0.0)
+        sums = HeldOutSums("loss", "correct", "correct5", "count")
         for images, labels in self.held_out_batches(share):
             logits, wanted = model(images.to(device)).float(), labels.to(device)
             ranked = logits.topk(min(5, self.classes), dim=-1).indices == wanted[:, None]
             sums["loss"] += F.cross_entropy(logits, wanted, reduction="sum").item()
-            sums["correct"] += ranked[:, 0].sum().item()
+            sums["correct"] += sums.keep(ranked[:, 0]).sum().item()
             sums["correct5"] += ranked.sum().item()
             sums["count"] += len(labels)
         return sums

@@ -21,7 +21,7 @@ from leanformer.data import corpora, tokenizers
 from leanformer.data.fingerprints import fingerprint
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream
-from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.settings import check
 
 TokenBatch = tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]
@@ -132,13 +132,16 @@ class MaskedTokenData(Data):
     @torch.no_grad()
     def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
         """Every held-out window, with the same tokens hidden each time."""
-        sums = {"loss": 0.0, "correct": 0.0, "count": 0.0}
+        sums = HeldOutSums("loss", "correct", "count")
         rows, count = np.array(share.strided(self._windows), dtype=np.int64), max(1, EVALUATED // self.length)
         for start in range(0, len(rows), count):
             ids, labels = (tensor.to(device) for tensor in self._held_out(rows[start : start + count]))
             logits = model(input_ids=ids).logits[labels != IGNORED].float()
             wanted = labels[labels != IGNORED]
             sums["loss"] += F.cross_entropy(logits, wanted, reduction="sum").item()
+            by_window = torch.zeros(labels.shape, dtype=logits.dtype, device=device)
+            by_window[labels != IGNORED] = F.cross_entropy(logits, wanted, reduction="none")
+            sums.keep(by_window.sum(1))
             sums["correct"] += (logits.argmax(-1) == wanted).sum().item()
             sums["count"] += len(wanted)
         return sums

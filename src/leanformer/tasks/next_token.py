@@ -23,7 +23,7 @@ from leanformer.data import corpora, tokenizers
 from leanformer.data.fingerprints import fingerprint
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share
-from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.settings import check
 
 TokenBatch = tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]
@@ -114,7 +114,7 @@ class NextTokenData(Data):
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
-        sums = {"loss": 0.0, "tokens": 0.0}
+        sums = HeldOutSums("loss", "tokens")
         stream = self.held_out.tokens
         whole = (len(stream) - 1) // self.length
         rows = np.array(share.strided(whole), dtype=np.int64)
@@ -125,8 +125,10 @@ class NextTokenData(Data):
             ids = torch.from_numpy(rest.astype(np.int64))[None]
             pieces.append((ids[:, :-1], ids[:, 1:]))
         for inputs, targets in pieces:
-            logits = model(input_ids=inputs.to(device)).logits.flatten(0, 1).float()
-            sums["loss"] += F.cross_entropy(logits, targets.to(device).flatten(), reduction="sum").item()
+            logits, wanted = model(input_ids=inputs.to(device)).logits.flatten(0, 1).float(), targets.to(device)
+            sums["loss"] += F.cross_entropy(logits, wanted.flatten(), reduction="sum").item()
+            if inputs.shape[1] == self.length:  # the last, shorter window is no sample like the others
+                sums.keep(F.cross_entropy(logits, wanted.flatten(), reduction="none").view(wanted.shape).sum(1))
             sums["tokens"] += targets.numel()
         return sums
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from leanformer.data.fingerprints import fingerprint
 from leanformer.data.order import Order, Share
 from leanformer.data.sequences import LabelledSequences
-from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.settings import check
 
 EVALUATED = 32_768
@@ -87,13 +87,13 @@ class SequenceData(Data):
 
     @torch.no_grad()
     def _sums(self, split: LabelledSequences, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
-        sums = {"loss": 0.0, "correct": 0.0, "count": 0.0}
+        sums = HeldOutSums("loss", "correct", "count")
         rows, count = np.array(share.strided(len(split)), dtype=np.int64), max(1, EVALUATED // self.length)
         for start in range(0, len(rows), count):
             ids, lengths, labels = (tensor.to(device) for tensor in self._batch(split, rows[start : start + count]))
             logits = _logits(model, ids, lengths)
             sums["loss"] += F.cross_entropy(logits, labels, reduction="sum").item()
-            sums["correct"] += (logits.argmax(-1) == labels).sum().item()
+            sums["correct"] += sums.keep(logits.argmax(-1) == labels).sum().item()
             sums["count"] += len(labels)
         return sums
 

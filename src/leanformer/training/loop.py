@@ -117,7 +117,7 @@ def _train(
                 f"{run.name}, seed {run.seed}: stopped by {stop.signal_name or 'another process'} after step "
                 f"{state.step} of {settings.steps}, with a checkpoint; repeat the command to resume"
             )
-    return state.finish(evaluator.final_scores() or state.evaluations[-1].scores)
+    return state.finish(evaluator.final_scores(state.evaluations[-1].scores), evaluator.outcomes)
 
 
 def _is_stopping(stop: StopRequest, accelerator: Accelerator, state: State) -> bool:

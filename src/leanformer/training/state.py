@@ -24,6 +24,7 @@ from leanformer.tasks.base import Data, Metric
 from leanformer.training.checkpoints import Checkpoint, Checkpoints
 from leanformer.training.monitoring import Losses
 from leanformer.training.optimizer import build_optimizer
+from leanformer.training.outcomes import write_outcomes
 from leanformer.training.parametrization import scale_branches
 from leanformer.training.randomness import random_state, seed_everything, set_random_state
 from leanformer.training.result import RESULT, Evaluation, Result
@@ -105,9 +106,9 @@ class State:
         states = gather_object([random_state()])
         self._note_best(self.data.metric)
         if self.accelerator.is_main_process:
-            tensors = {"model": self.model.state_dict(), "optimizer": _flat(self.optimizer.state_dict()["state"])}
-            if self.average is not None:
-                tensors["average"] = self.average.state_dict()
+            tensors = self._weights(self.step)
+            if self._continues(self.step):
+                tensors["optimizer"] = _flat(self.optimizer.state_dict()["state"])
             scaler = self.accelerator.scaler
             written = {
                 "run": self.run.to_dict(),
@@ -123,6 +124,17 @@ class State:
             self.checkpoints.save(self.step, tensors, plain(written), self.best)
             self._write_evaluations()
         self.accelerator.wait_for_everyone()
+
+    def _continues(self, step: int) -> bool:
+        """Whether a checkpoint holds all that further steps need; the last one is for the result only."""
+        return step < self.run.training.steps or self.run.training.keep_checkpoints
+
+    def _weights(self, step: int) -> dict[str, Mapping[str, torch.Tensor]]:
+        """The weights in a checkpoint; in the last one, those that are evaluated."""
+        if self.average is None:
+            return {"model": self.model.state_dict()}
+        average: dict[str, Mapping[str, torch.Tensor]] = {"average": self.average.state_dict()}
+        return {"model": self.model.state_dict(), **average} if self._continues(step) else average
 
     def _note_best(self, metric: Metric) -> None:
         if not self.evaluations or self.evaluations[-1].step != self.step:
@@ -149,14 +161,11 @@ class State:
             raise ValueError(f"it is of another run: {differences(there.to_dict(), self.run.to_dict())}")
         if state.step != checkpoint.step or state.step > self.run.training.steps:
             raise ValueError(f"it says step {state.step}")
-        wanted = {"model": self.model.state_dict()}
-        if self.average is not None:
-            wanted["average"] = self.average.state_dict()
-        for name, tensors in wanted.items():
+        for name, tensors in self._weights(state.step).items():
             found = {key: tensor.shape for key, tensor in checkpoint.tensors.get(name, {}).items()}
             if found != {key: tensor.shape for key, tensor in tensors.items()}:
                 raise ValueError(f"its {name} has other tensors than the run's")
-        if "optimizer" not in checkpoint.tensors:
+        if self._continues(state.step) and "optimizer" not in checkpoint.tensors:
             raise ValueError("it has no optimizer state")
 
     def _check_data(self, checkpoint: Checkpoint) -> None:
@@ -168,11 +177,12 @@ class State:
             )
 
     def _load(self, checkpoint: Checkpoint) -> None:
-        self.model.load_state_dict(checkpoint.tensors["model"])
-        if self.average is not None:
-            self.average.load_state_dict(checkpoint.tensors["average"])
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": _nested(checkpoint.tensors["optimizer"]), "param_groups": groups})
+        for name, module in (("model", self.model), ("average", self.average)):
+            if module is not None and name in checkpoint.tensors:
+                module.load_state_dict(checkpoint.tensors[name])
+        if "optimizer" in checkpoint.tensors:
+            groups = self.optimizer.state_dict()["param_groups"]
+            self.optimizer.load_state_dict({"state": _nested(checkpoint.tensors["optimizer"]), "param_groups": groups})
         state = CheckpointState.model_validate(dict(checkpoint.state))
         self.step, self.best, self.evaluations = state.step, state.best, list(state.evaluations)
         self.losses.restore(state.losses, state.pending)
@@ -185,7 +195,7 @@ class State:
 
     # The end
 
-    def finish(self, final: Mapping[str, float]) -> Result:
+    def finish(self, final: Mapping[str, float], outcomes: torch.Tensor | None) -> Result:
         """Write the model and, last, the result: a folder with a result is finished."""
         data, sums = self.data, from_first_process(self._save_model)
         result = Result(
@@ -208,6 +218,10 @@ class State:
         )
         if self.accelerator.is_main_process:
             self._write_evaluations()
+            if not self.run.training.keep_checkpoints:
+                self.checkpoints.keep_only(self.step)
+            if outcomes is not None:
+                write_outcomes(self.folder, outcomes)
             result.write(self.folder / RESULT)
         self.accelerator.wait_for_everyone()
         return result
