@@ -6,7 +6,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
+from matplotlib.axis import Axis, XAxis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation
 
@@ -62,7 +62,7 @@ class Powers(LogFormatterSciNotation):
 
 def log_axis(axis: Axis) -> None:
     """A logarithmic axis of base 10."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.axes.set(**{"xscale" if isinstance(axis, XAxis) else "yscale": "log"})
     axis.set_major_formatter(Powers())
     axis.set_minor_formatter(Powers(labelOnlyBase=False))
 
