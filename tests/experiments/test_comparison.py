@@ -463,7 +463,10 @@ def test_damaged_times_do_not_count(record: Comparison, out: Path, tmp_path: Pat
 def test_a_run_in_the_place_of_another_is_refused(record: Comparison, out: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(out, tmp_path / "copy"))
     shutil.copyfile(copy / "lean" / "seed-1" / "result.json", copy / "lean" / "seed-0" / "result.json")
-    with pytest.raises(ValueError, match=r"lean/seed-0 holds the result of lean, seed 1: put it back in its place"):
+    with pytest.raises(
+        ValueError,
+        match=r"lean/seed-0 holds the result of another run: seed is 1 there and 0 here; put it back in its place",
+    ):
         summarise(copy)
     (copy / "lean" / "seed-0" / "result.json").unlink()
     os.mkfifo(copy / "lean" / "seed-0" / "result.json")

@@ -14,7 +14,7 @@ from leanformer.tasks.next_token import NextToken
 from leanformer.training.checkpoints import Checkpoints
 from leanformer.training.loop import train
 from leanformer.training.result import Result, is_finished
-from leanformer.training.run import Run, write_run
+from leanformer.training.run import Run, held_out_inputs, write_run
 from leanformer.training.settings import Training
 from support import tiny_run as trained
 
@@ -124,7 +124,7 @@ def test_a_model_of_another_seed_is_found(tmp_path: Path) -> None:
 def test_a_result_without_the_sums_of_its_model_is_read(tmp_path: Path) -> None:
     folder = trained.described(tmp_path, steps=2)
     result = train(folder)
-    assert result.model_sums.keys() == {"config.json", "model.safetensors"}
+    assert result.model_sums.keys() >= {"config.json", "model.safetensors"}
     before = result.changed(model_sums={}, data="").to_dict()
     for name in ("model_sums", "data"):
         before.pop(name)
@@ -187,3 +187,33 @@ def test_a_comparison_does_not_mix_data(tmp_path: Path) -> None:
         compare(trained.recipe(), arms=arms, seeds=1, out=tmp_path, jobs=1, report=False)
     read.changed(data="").write(lean / "result.json")  # of an older version
     compare(trained.recipe(), arms=arms, seeds=1, out=tmp_path, jobs=1, report=False)
+
+
+# Files of another run
+
+
+def test_a_description_of_another_run_is_found(tmp_path: Path) -> None:
+    one, other = (train_in(tmp_path / str(seed), seed=seed) for seed in (0, 1))
+    kept = (one / "result.json").read_bytes()
+    shutil.copyfile(other / "run.json", one / "run.json")
+    reason = rf"^{one}/run.json and {one}/result.json are of different runs: seed is 1 in the first, 0 in the second; "
+    for use in (train, lambda folder: held_out_inputs(folder, 2)):
+        with pytest.raises(ValueError, match=reason):
+            use(one)
+    assert (one / "result.json").read_bytes() == kept
+
+
+def train_in(folder: Path, **settings: object) -> Path:
+    train(trained.described(folder, steps=2, **settings))
+    return folder
+
+
+def test_a_result_of_another_comparison_is_found(tmp_path: Path) -> None:
+    for name, lr in (("one", 1e-3), ("other", 2e-3)):
+        small = trained.recipe(training=trained.training(steps=2, lr=lr, evaluations=1, save_every=None))
+        compare(small, arms=["original"], seeds=1, out=tmp_path / name, jobs=1, report=False)
+    place = Path("original", "seed-0", "result.json")
+    shutil.copyfile(tmp_path / "other" / place, tmp_path / "one" / place)
+    reason = rf"^{(tmp_path / 'one' / place).parent} holds the result of another run: training.lr is 0.002 there and "
+    with pytest.raises(ValueError, match=reason):
+        summarise(tmp_path / "one")

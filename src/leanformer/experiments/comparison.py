@@ -320,7 +320,7 @@ def summarise(out: Path) -> Comparison:
         for seed in plan.seeds
         if (text := read_failure(folder_of(out, arm, seed))) is not None
     }
-    results = {arm: _results(out, arm, plan.seeds) for arm in plan.arms}
+    results = {arm: _results(out, arm, plan) for arm in plan.arms}
     finished = [result for runs in results.values() for result in runs.values()]
     if not finished:
         reasons = "".join(f"; {text}" for text in failures.values())
@@ -378,14 +378,11 @@ def thinned(curve: Sequence[tuple[int, float]], most: int = 100) -> list[tuple[i
     return list(reversed(list(reversed(curve))[::every]))
 
 
-def _results(out: Path, arm: str, seeds: Sequence[int]) -> dict[int, Result]:
-    found = {seed: read_result(folder_of(out, arm, seed)) for seed in seeds}
+def _results(out: Path, arm: str, plan: ComparisonPlan) -> dict[int, Result]:
+    found = {seed: read_result(folder_of(out, arm, seed)) for seed in plan.seeds}
     for seed, result in found.items():
-        if result is not None and (result.name, result.seed) != (arm, seed):
-            raise ValueError(
-                f"{folder_of(out, arm, seed)} holds the result of {result.name}, seed {result.seed}: "
-                "put it back in its place, or delete it and repeat the command"
-            )
+        if result is not None:
+            plan.check_result(folder_of(out, arm, seed), arm, seed, result)
     return {seed: result for seed, result in found.items() if result is not None}
 
 

@@ -83,6 +83,19 @@ class ComparisonPlan(Record):
             start=_start(self.start, arm, seed),
         )
 
+    def check_result(self, folder: Path, arm: str, seed: int, result: Result) -> None:
+        """A `ValueError` if a folder holds the result of another run than was planned for it."""
+        planned: dict[str, Any] = {"name": arm, "seed": seed, "architecture": self.architectures[arm].to_dict()}
+        planned["training"] = replace(self.training, steps=self.steps[arm]).to_dict()
+        planned["task"] = {key: value for key, value in self.task.items() if key in result.task}
+        found = {key: value for key, value in result.to_dict().items() if key in planned}
+        found["task"] = {key: value for key, value in result.task.items() if key in self.task}
+        if found != planned:
+            raise ValueError(
+                f"{folder} holds the result of another run: {differences(found, planned)}; put it back in its place, "
+                "or delete it and repeat the command"
+            )
+
 
 def folder_of(out: Path, arm: str, seed: int) -> Path:
     return out / arm / f"seed-{seed}"

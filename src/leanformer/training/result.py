@@ -12,9 +12,10 @@ from pydantic import ConfigDict, model_validator
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record, RecordPart
 from leanformer.tasks import TASKS
 from leanformer.tasks.base import Metric
+from leanformer.training import run
 from leanformer.training.run import PlainTraining
 
-RESULT = "result.json"
+RESULT = run.RESULT
 WITHOUT_TEST_SPLIT = ("image-classes", "next-token", "masked-token", "sentence-classes")
 """Tasks whose final score is that of the last evaluation."""
 

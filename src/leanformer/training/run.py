@@ -9,12 +9,14 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAdapter, WithJsonSchema
 
 from leanformer import tasks
+from leanformer.architecture import Architecture
 from leanformer.conditioning.inputs import Inputs
 from leanformer.foundation.records.base import PlainArchitecture, Record
+from leanformer.foundation.records.files import read_json
 from leanformer.tasks.base import Task
 from leanformer.training.settings import Training
 
-RUN = "run.json"
+RUN, RESULT = "run.json", "result.json"
 
 PlainTraining = Annotated[
     Training,
@@ -62,21 +64,45 @@ def write_run(run: Run, folder: str | Path) -> None:
 def read_run(folder: Path) -> Run:
     if not is_run(folder):
         raise ValueError(f"{folder} is not a run folder: it has no {RUN}")
-    return Run.read(folder / RUN)
+    run = Run.read(folder / RUN)
+    _check_result(folder, run)
+    return run
+
+
+def _check_result(folder: Path, run: Run) -> None:
+    """A result beside a run must be its own. One that is damaged says nothing here; whoever needs it reports it."""
+    try:
+        written = read_json(folder / RESULT) if (folder / RESULT).is_file() else None
+        if not isinstance(written, dict):
+            return
+        stated = {key: written[key] for key in ("name", "seed")}
+        stated["architecture"] = Architecture.from_dict(written["architecture"]).to_dict()
+        stated["training"] = Training.from_dict(written["training"]).to_dict()
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return
+    described = {key: value for key, value in run.to_dict().items() if key in stated}
+    if described != stated:
+        different = differences(described, stated, at=("in the first,", "in the second"))
+        raise ValueError(
+            f"{folder / RUN} and {folder / RESULT} are of different runs: {different}; put the right one back, or "
+            "delete the wrong one"
+        )
 
 
 def is_run(folder: Path) -> bool:
     return (folder / RUN).is_file()
 
 
-def differences(there: Mapping[str, Any], here: Mapping[str, Any], prefix: str = "") -> str:
-    """In words, the first place where two nested descriptions differ."""
+def differences(
+    there: Mapping[str, Any], here: Mapping[str, Any], prefix: str = "", at: tuple[str, str] = ("there and", "here")
+) -> str:
+    """In words, the first place where two nested descriptions differ, and where each of them is."""
     for key in dict.fromkeys((*there, *here)):
         old, new = there.get(key), here.get(key)
         if old != new:
             if isinstance(old, Mapping) and isinstance(new, Mapping):
-                return differences(old, new, f"{prefix}{key}.")
-            return f"{prefix}{key} is {old!r} there and {new!r} here"
+                return differences(old, new, f"{prefix}{key}.", at)
+            return f"{prefix}{key} is {old!r} {at[0]} {new!r} {at[1]}"
     return "nothing differs"
 
 
