@@ -1,6 +1,8 @@
 """The command line as a user meets it: what it prints, in which form, and one clear line on a mistake."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +99,29 @@ def test_a_folder_that_cannot_be_written_to_is_found_before_the_work(command: st
     assert (shown.returncode, shown.stdout) == (2, "")
     assert "/proc/nothing cannot be written to" in shown.stderr
     assert len(shown.stderr.splitlines()) == 1
+
+
+def test_what_cannot_be_written_at_the_end_is_printed_and_kept_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may fill up while a command works."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    replace = os.replace
+
+    def refuse(source: Path, target: Path) -> None:
+        if "out" in Path(target).parts:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    record = Path(__file__).parents[2] / "results" / "sweep-farthest-deep" / "sweep.json"
+    shown = call("report", str(record), "--out", str(tmp_path / "out"), "--json")
+    assert shown.returncode == 74
+    assert json.loads(shown.stdout)["kind"] == "sweep"
+    assert "sweep.json could not be written: No space left on device; the record is in " in shown.stderr
+    assert len(shown.stderr.splitlines()) == 1
+    assert (tmp_path / "here" / "out-sweep.json").is_file()
 
 
 @pytest.mark.parametrize("name", ["[/]", "[red]x", "a\nb", "\x1b[31mred", ":smile:", "\udcff"])

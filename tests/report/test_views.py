@@ -15,6 +15,7 @@ from leanformer.foundation.records.base import Record
 from leanformer.foundation.records.views import VIEWS, view_of
 from leanformer.paper.record import Scorecard
 from leanformer.report import tables
+from leanformer.report.figures.style import save
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>alert(1)</script>[red]&"
@@ -66,6 +67,30 @@ def test_figures_are_those_of_the_report(record: Record) -> None:
     assert drawn.axes[0].has_data()
     with pytest.raises(ValueError, match=rf"this {type(record).__name__} has no figure 'nothing'; it has \w+"):
         record.plot("nothing")
+
+
+@pytest.mark.parametrize("kind", ["measurement", "heads", "comparison", "result"])
+def test_figures_are_drawn_where_every_kappa_is_infinite(kind: str, tmp_path: Path) -> None:
+    plain = json.loads(FOUND[kind].read_text())
+    singular = record_class(kind).parse(_singular({k: v for k, v in plain.items() if k not in KEPT}), "a test")
+    name = "kappa" if kind in ("comparison", "result") else None
+    save(singular.plot(name), tmp_path / "figure", [".svg"])
+    assert (tmp_path / "figure.svg").stat().st_size > 1000
+
+
+KEPT = ("kind", "version", "checksum")
+
+
+def _singular(value: Any, inside: bool = False) -> Any:
+    """A record in which all that is said of κ is infinite."""
+    if isinstance(value, dict):
+        return {
+            key: _singular(item, inside or key in ("kappa", "lowest_layer", "highest_layer"))
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_singular(item, inside) for item in value]
+    return "inf" if inside and isinstance(value, float) else value
 
 
 def test_a_notebook_shows_figures_without_pyplot() -> None:

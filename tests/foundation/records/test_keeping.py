@@ -74,3 +74,15 @@ def test_a_report_that_cannot_be_written_is_named_and_the_record_stays(record: R
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert type(record).read(tmp_path / "sweep.json") == record
+
+
+def test_a_failure_in_drawing_does_not_lose_the_result(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(record: Record) -> None:
+        raise RuntimeError("no font")
+
+    monkeypatch.setattr("leanformer.report.sweep.lines", fail)
+    with pytest.warns(NotWritten, match=r"the report beside .* could not be written: RuntimeError: no font"):
+        publish(record, tmp_path / "sweep.json")
+    assert type(record).read(tmp_path / "sweep.json") == record

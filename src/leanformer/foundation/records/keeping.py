@@ -34,8 +34,8 @@ def publish(
     if report:
         try:
             files += view_of(record.kind).write(record, path.parent)
-        except OSError as error:
-            why = error.strerror or error
+        except Exception as error:  # whatever fails in drawing, the caller still gets the result
+            why = (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
             warnings.warn(f"the report beside {path} could not be written: {why}", NotWritten, stacklevel=2)
     say(f"written: {path.parent}{os.sep}{', '.join(str(file.relative_to(path.parent)) for file in files)}")
 

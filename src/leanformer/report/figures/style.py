@@ -1,6 +1,7 @@
 """The look of every figure, and how figures are saved."""
 
 import io
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -61,7 +62,9 @@ class Powers(LogFormatterSciNotation):
 
 
 def log_axis(axis: Axis) -> None:
-    """A logarithmic axis of base 10."""
+    """A logarithmic axis of base 10; a plain one where nothing has a place on it, as where every κ is infinite."""
+    if not math.isfinite(axis.get_minpos()):
+        return
     axis.axes.set(**{"xscale" if isinstance(axis, XAxis) else "yscale": "log"})
     axis.set_major_formatter(Powers())
     axis.set_minor_formatter(Powers(labelOnlyBase=False))
