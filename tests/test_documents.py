@@ -1,0 +1,77 @@
+"""The Python snippets of the documents run as they are printed.
+
+Only what would take long is small: recipes train a tiny model for a few steps, in this process, and new weights are not
+drawn. Snippets of one page share their names, as a reader's session would.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import leanformer as lf
+from leanformer.experiments import recipes
+from leanformer.models import families
+from leanformer.runners import choice
+from support import tiny_run
+from support.architectures import SMALL
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if FENCE.search(page.read_text())]
+
+
+def small_recipe(name: str) -> Any:
+    return tiny_run.recipe(name=name, training=tiny_run.training(steps=2, evaluations=1, save_every=None))
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(recipes, "recipe", small_recipe)
+    monkeypatch.setattr(choice, "default_jobs", lambda threads: 1)
+    for draw in ("normal_", "uniform_", "erfinv_"):
+        monkeypatch.setattr(torch.Tensor, draw, lambda self, *_, **__: self.zero_())
+    yield
+    torch.manual_seed(0)
+
+
+def prepared(page: str) -> dict[str, Any]:
+    """What a page's reader has already."""
+    if page != "conditioning.md":
+        return {"lf": lf}
+    model = families.build(SMALL["vit"])
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.rand(parameter.shape, generator=generator) - 0.5)
+    batch = torch.rand(2, 3, 32, 32, generator=generator)
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(2):
+            model(batch).sum().backward()
+            optimizer.step()
+
+    def trainer(*_: Any, callbacks: list[Any]) -> None:
+        """Of the reader's own: the call is shown with an ellipsis."""
+        assert callbacks
+
+    return {"model": model, "batch": batch, "train": train, "Trainer": trainer}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_snippets_run(page: Path) -> None:
+    text, names = page.read_text(encoding="utf-8"), prepared(page.name)
+    for found in FENCE.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        exec(compile("\n" * line + found[1], str(page), "exec"), names)
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name in readme
