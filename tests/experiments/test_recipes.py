@@ -12,15 +12,20 @@ from leanformer.costs.runs import WholeRun, run_cost
 from leanformer.data.glue import GLUE_TASKS
 from leanformer.experiments import recipes
 from leanformer.experiments.arms import USUAL
+from leanformer.experiments.described import settings_of
+from leanformer.experiments.recipe_files import recipe_text
 from leanformer.experiments.recipes import imagenet
 from leanformer.models import families
 from leanformer.tasks.image_classes import ImageClasses
 
 
 @pytest.mark.parametrize("name", recipes.names())
-def test_every_arm_of_every_recipe_builds(name: str) -> None:
+def test_every_arm_of_every_recipe_builds(name: str, tmp_path: Path) -> None:
     recipe = recipes.recipe(name)
     assert recipe.name == name
+    (tmp_path / "recipe.yaml").write_text(recipe_text(recipe, recipes.description(name)), encoding="utf-8")
+    assert recipes.recipe(str(tmp_path / "recipe.yaml")) == recipe, "the YAML of a recipe is the recipe"
+    assert all(setting.explanation for setting in settings_of(recipe)), "every setting says what it is"
     for arm in USUAL:
         design = recipe.architecture(arm)
         assert families.describe(families.build(design, "meta")) == design

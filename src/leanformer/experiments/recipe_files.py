@@ -153,7 +153,7 @@ def _located(file: YamlFile, read: Callable[[dict[Any, Any]], Any], key: str) ->
     try:
         return read(plain)
     except ValueError as error:
-        raise file.wrong_setting(error, key) from error
+        raise file.wrong_setting(error, key, usual="kind") from error
 
 
 def _arm(file: YamlFile, name: Any) -> str:
@@ -167,8 +167,11 @@ def _grid(file: YamlFile) -> Grid:
     plain = _mapping(file, "grid")
     _check_keys(file, plain, ["axes", "equal_params"], ["axes"], "a grid", "grid")
     axes, equal = plain["axes"], plain.get("equal_params", False)
-    if not isinstance(axes, dict) or not all(isinstance(values, list) for values in axes.values()):
+    if not isinstance(axes, dict):
         raise file.wrong(f"axes must be lists of values by name, got {axes!r}", "grid", "axes")
+    for name, values in axes.items():
+        if not isinstance(values, list):
+            raise file.wrong(f"the axis {name} must be a list of values, got {values!r}", "grid", "axes", name)
     if not isinstance(equal, bool):
         raise file.wrong(f"equal_params must be true or false, got {equal!r}", "grid", "equal_params")
     try:

@@ -58,13 +58,11 @@ class YamlFile:
             place = place[:-1]
         return ValueError(f"{self.path}, line {self.lines.get(place, 1)}: {message}")
 
-    def wrong_setting(self, error: ValueError, *place: Hashable) -> ValueError:
-        """An error about a section, located at the setting that it begins with or names as unknown."""
+    def wrong_setting(self, error: ValueError, *place: Hashable, usual: str = "") -> ValueError:
+        """An error about a section, located at the setting that it begins with or names as unknown; else at another."""
         keys = [found[-1] for found in self.lines if found and found[:-1] == place]
-        named = next(
-            (key for key in keys if re.match(rf"(.* has no setting )?{re.escape(str(key))}\b", str(error))), None
-        )
-        return self.wrong(str(error), *place, *([] if named is None else [named]))
+        named = (key for key in keys if re.match(rf"(.* has no setting )?{re.escape(str(key))}\b", str(error)))
+        return self.wrong(str(error), *place, next(named, usual))
 
 
 def is_yaml(name: str | Path) -> bool:
