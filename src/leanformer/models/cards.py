@@ -9,15 +9,15 @@ from torch import nn
 
 from leanformer import __version__
 from leanformer.foundation.records.files import write_text
+from leanformer.foundation.records.sums import CARD
 from leanformer.models import families
 
 MARK = f"<!-- written by leanformer {__version__}; a card without this line is not overwritten -->"
-NAME = "README.md"
 
 
 def write_card(model: nn.Module, folder: Path, with_code: bool) -> None:
     """Write the card, unless the folder has one of somebody else."""
-    path = folder / NAME
+    path = folder / CARD
     if path.exists() and MARK.partition(";")[0].rpartition(" ")[0] not in path.read_text("utf-8", errors="replace"):
         return
     write_text(path, card(model, with_code))

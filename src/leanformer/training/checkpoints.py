@@ -82,6 +82,13 @@ class Checkpoints:
         os.replace(self.path(step), aside)
         _discard(aside)
 
+    def keep_only(self, step: int) -> None:
+        """Remove all checkpoints but one, if that one is there."""
+        if step in self.steps():
+            for other in self.steps():
+                if other != step:
+                    self._remove(other)
+
     def tidy(self) -> None:
         """Remove what a kill left behind: half-written and half-removed checkpoints."""
         for left in self.folder.glob(".step-*.part"):

@@ -58,7 +58,9 @@ class Training:
     save_every: int | None = None
     """Steps between checkpoints; by default there is one at each evaluation."""
     keep: int = 2
-    """Checkpoints that are kept, beside the best."""
+    """Checkpoints that are kept while a run trains, beside the best."""
+    keep_checkpoints: bool = False
+    """Keep them, with the optimizer's state, when it is finished; else the last one, with the weights only."""
     threads: int = 1
     """CPU threads of one run. It is a setting because it decides the last bits of sums."""
 
@@ -90,6 +92,7 @@ class Training:
             ("clip", "a number above 0, or None", self.clip is None or (_is_number(self.clip) and self.clip > 0)),
             ("ema", "a number between 0 and 1, or None", self.ema is None or (_is_share(self.ema) and self.ema > 0)),
             ("ramp", "a share from 0 to 1", _is_share(self.ramp) or self.ramp == 1),
+            ("keep_checkpoints", "true or false", isinstance(self.keep_checkpoints, bool)),
             ("save_every", "a whole number of at least 1", self.save_every is None or _is_count(self.save_every)),
             (
                 "base_depth",

@@ -8,11 +8,13 @@ from pathlib import Path
 from leanformer.foundation.records.files import read_text, write_text
 
 SUMS = "SHA256SUMS"
+CARD = "README.md"
+"""For people, who may change it."""
 
 
 def seal(folder: Path) -> dict[str, str]:
-    """Write down the checksums of all files in a folder; returns them by name."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != SUMS)
+    """Write down the checksums of all files in a folder but its card; returns them by name."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in (SUMS, CARD))
     sums = {path.name: sha256(path) for path in files}
     write_text(folder / SUMS, "".join(f"{digest}  {name}\n" for name, digest in sums.items()))
     return sums
