@@ -19,7 +19,7 @@ class Tiny(nn.Module):
         super().__init__()
         layer = nn.TransformerEncoderLayer(8, heads, mlp_dim, batch_first=True, dropout=0.0)
         self.embed = nn.Linear(4, 8)
-        self.layers = nn.TransformerEncoder(layer, depth)
+        self.layers = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
         self.head = nn.Linear(8, 2)
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -154,7 +154,7 @@ def compare(
         from leanformer.experiments.own_loop.comparison import compare_own
 
         return compare_own(**arguments)
-    designs = _without_own_loop(arguments)
+    designs = without_own_loop(arguments)
     found = as_recipe(recipe)
     folder = place_of(out, f"compare-{found.name}")
     with reporting(progress, say, planned, listen) as hooks:
@@ -192,7 +192,7 @@ OWN_LOOP = ("score_file", "score_key", "metric", "unit", "higher_is_better", "ex
 """Arguments that belong to a training loop of one's own."""
 
 
-def _without_own_loop(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def without_own_loop(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The models of a recipe's comparison. What belongs to a training loop of one's own is refused, not ignored."""
     for name in (*OWN_LOOP, "name"):
         if arguments[name] is not None:

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from leanformer import models, tasks
@@ -39,7 +39,15 @@ from leanformer.foundation.records.keeping import keep, publish
 from leanformer.training.run import differences
 from leanformer.training.settings import Training
 
+if TYPE_CHECKING:
+    from leanformer.conditioning.watching import Rule as Projections
+    from leanformer.experiments.own_loop.arms import Factory
+    from leanformer.experiments.own_loop.function import Train
+    from leanformer.tasks.base import Metric
+
 PLAN, RECORD = "sweep-plan.json", "sweep.json"
+DEFAULT = "farthest"
+"""The recipe that is run where none is named."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,7 @@ def _recipe_at(recipe: Recipe, here: Sequence[Cell]) -> Recipe:
 
 
 def sweep(
-    recipe: Recipe | str = "farthest",
+    recipe: Recipe | str = DEFAULT,
     *,
     vary: str | Sequence[str] | Mapping[str, Sequence[Any]] | None = None,
     equal_params: bool | None = None,
@@ -175,8 +183,19 @@ def sweep(
     precision: str | None = None,
     settings: Settings = (),
     data: str | Path | None = None,
-    model: str | Architecture | None = None,
+    model: Factory | str | Architecture | None = None,
     original: Sizes | None = None,
+    train: Train | None = None,
+    command: str | Sequence[str] | None = None,
+    score_file: str | None = None,
+    score_key: str | None = None,
+    metric: Metric | str | None = None,
+    unit: str | None = None,
+    higher_is_better: bool | None = None,
+    example: Any = None,
+    projections: Projections | None = None,
+    time_limit: float | str | None = None,
+    name: str | None = None,
     jobs: int | None = None,
     out: str | Path | None = None,
     report: bool = True,
@@ -184,12 +203,16 @@ def sweep(
     say: Say | None = None,
     planned: Planned | None = None,
     listen: Listener | None = None,
+    **sizes: Sequence[Any],
 ) -> Sweep:
     """Train every design of a grid with every seed; returns the record that sweep.json keeps.
 
     >>> record = lf.sweep("digits", vary={"heads": [1, 2, 4, 8], "regime": ["fixed", "split"]})
 
-    It takes what `leanformer sweep` takes, and writes the same files.
+    It takes what `leanformer sweep` takes, and writes the same files. With a training loop of one's own
+    (docs/own_loop.md), `model` is a function of what is varied:
+
+    >>> lf.sweep(train=fit, model=lambda depth, heads: MyModel(depth, heads), heads=[1, 2, 4], depth=[2, 4])
 
     Args:
         recipe: a recipe or the name of one. The grid changes its original.
@@ -201,15 +224,25 @@ def sweep(
         out: the sweep's folder [default: runs/sweep-RECIPE]. Values that are not there yet are added to it.
         report: whether to write the page and the figure too.
         seeds, steps, batch, lr, precision, settings, data, model, original: as for `lf.compare`.
+        train, command, score_file, score_key, metric, unit, higher_is_better, example, projections, time_limit, name:
+            a training loop of one's own, as for `lf.compare`.
+        sizes: more axes, by name: heads=[1, 2, 4].
         jobs, progress, say, planned, listen: as for `lf.compare`.
     """
+    arguments: dict[str, Any] = dict(locals())
+    if train is not None or command is not None:
+        from leanformer.experiments.own_loop.sweep import sweep_own
+
+        return sweep_own(**arguments)
+    design = comparison.without_own_loop({"lean": None, "arm": (), **arguments})["model"]
+    vary = {**axes(vary or ()), **axes(sizes)}
     given = as_recipe(recipe)
     folder = place_of(out, f"sweep-{given.name}")
     with reporting(progress, say, planned, listen) as hooks:
         chosen = adjusted(
             given,
             data=data,
-            model=model,
+            model=design,
             original=original,
             settings=settings,
             steps=steps,
@@ -275,6 +308,8 @@ def _joined(grid: Grid, there: SweepPlan, recipe: Recipe, out: Path) -> tuple[Gr
 
     Everything else must be as planned.
     """
+    if there.original is None or there.task is None or there.training is None:
+        raise ValueError(f"{out} holds the sweep of a training loop of one's own: choose another folder")
     planned = _settled(there.name, there.axes, there.equal_params, there.original, there.task, there.training)
     asked = _settled(recipe.name, grid.axes, grid.equal_params, recipe.original, recipe.task.to_dict(), recipe.training)
     if planned != asked:
@@ -336,7 +371,7 @@ def summarise(out: Path) -> Sweep:
     unfinished: list[LeftOut] = []
     for place in dict.fromkeys(cell.place for cell in plan.cells):
         try:
-            records[place] = comparison.summarise(out / place)
+            records[place] = comparison.read_record(out / place)
         except ValueError as error:  # not begun, or nothing finished
             here = [cell.values for cell in plan.cells if cell.place == place]
             unfinished += [LeftOut(values=values, why=str(error)) for values in here]
@@ -352,6 +387,7 @@ def summarise(out: Path) -> Sweep:
         original=plan.original,
         task=plan.task,
         training=plan.training,
+        usual=plan.usual,
         left_out=[*plan.left_out, *unfinished],
         seeds=sorted({int(seed) for cell in found for seed in cell.scores}),
         metric=first.metric,
@@ -369,7 +405,8 @@ def _cells(out: Path, plan: SweepPlan, records: Mapping[str, Comparison]) -> lis
         if record is None or cell.arm not in record.arms:
             continue
         if (cell.place, cell.arm) not in ranks:
-            runs = [folder_of(out / cell.place, cell.arm, seed) for seed in record.seeds if isinstance(seed, int)]
+            seeds = [seed for seed in record.seeds if isinstance(seed, int) and plan.task is not None]
+            runs = [folder_of(out / cell.place, cell.arm, seed) for seed in seeds]
             ranks[cell.place, cell.arm] = _effective_rank(runs, record.arms[cell.arm])
         arm = record.arms[cell.arm]
         found.append(
@@ -387,7 +424,8 @@ def _cells(out: Path, plan: SweepPlan, records: Mapping[str, Comparison]) -> lis
 def _with_difference(cell: SweepCell, found: Sequence[SweepCell], plan: SweepPlan, first: Comparison) -> SweepCell:
     """The cell with its difference to the original's heads, all other axes alike, paired by seed."""
     axis, *others = plan.axes
-    usual = plan.original.stages[0].heads if axis == "heads" else None
+    heads = plan.usual.get("heads") if plan.original is None else plan.original.stages[0].heads
+    usual = heads if axis == "heads" else None
     for other in found:
         same = all(other.values[name] == cell.values[name] for name in others)
         if not same or other is cell or other.values[axis] != usual:

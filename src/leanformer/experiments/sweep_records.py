@@ -51,9 +51,12 @@ class Swept(RecordPart):
     name: str
     axes: dict[str, list[Any]]
     equal_params: bool
-    original: PlainArchitecture
-    task: Json
-    training: PlainTraining
+    original: PlainArchitecture | None
+    """None, as `task` and `training` are, for models and a training loop of the user's own."""
+    task: Json | None
+    training: PlainTraining | None
+    usual: Values = {}
+    """Of the user's own models: the sizes of the original, as far as they are known."""
     left_out: list[LeftOut]
 
 
@@ -61,7 +64,7 @@ class SweepPlan(Swept, Record):
     """What will be run."""
 
     kind: ClassVar[str] = "sweep-plan"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
     cells: list[PlannedCell]
@@ -92,7 +95,7 @@ class Sweep(Swept, DatedRecord):
     """A sweep, finished or under way."""
 
     kind: ClassVar[str] = "sweep"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     migrations: ClassVar[Mapping[int, Migration]] = {1: with_current_task}
 
     seeds: list[int]

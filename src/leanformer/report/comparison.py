@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.table import Table
 
@@ -84,12 +84,7 @@ def seed_headings(record: Comparison) -> list[str]:
 def note(record: Comparison) -> str:
     """How the table is to be read."""
     if record.training is None or record.budget is None:
-        return (
-            "Every arm was trained by the same function or command of the user's, which decides what is held equal. "
-            "± is the 95 % interval over seeds. Memory is counted, not measured: parameters, AdamW's states, and the "
-            "larger of gradients and activations. The time is that of a whole run, the median over seeds, on the "
-            "machine named below. κ is the median over layers, samples and seeds after training."
-        )
+        return _note_on_own_loop(headings(record))
     at_once = record.training.batch // record.training.accumulate
     return (
         f"Equal {record.budget.kind} for every arm. The score is that of the last step, on held-out samples; "
@@ -97,6 +92,22 @@ def note(record: Comparison) -> str:
         f"AdamW's states, and the larger of gradients and activations, for {at_once} samples at a time. "
         f"Time per step is the median on the machine named below. κ is the median over layers, samples and seeds at "
         f"the end."
+    )
+
+
+def _note_on_own_loop(shown: Sequence[str]) -> str:
+    said = {
+        "memory": "Memory is counted, not measured: parameters, AdamW's states, and the larger of gradients and "
+        "activations.",
+        "run": "The time of a run is the median over seeds, on the machine named below.",
+        "κ": "κ is the median over layers, samples and seeds after training.",
+    }
+    return " ".join(
+        [
+            "Every arm was trained by the same function or command of the user's, which decides what is held equal.",
+            "± is the 95 % interval over seeds.",
+            *(text for column, text in said.items() if column in shown),
+        ]
     )
 
 

@@ -17,8 +17,13 @@ from leanformer.report.figures.sweep import lines
 
 def headings(record: Sweep) -> list[str]:
     paired = ["against the original's heads"] if _is_paired(record) else []
-    sizes = ["layers", "heads × size", "MLP", "params"]
-    return [*record.varied, *sizes, cells.metric_with_unit(record.metric), *paired, "rank", "κ"]
+    sizes = ["layers", "heads × size", "MLP"] if record.original is not None else []
+    rank = ["rank"] if _has_ranks(record) else []
+    return [*record.varied, *sizes, "params", cells.metric_with_unit(record.metric), *paired, *rank, "κ"]
+
+
+def _has_ranks(record: Sweep) -> bool:
+    return record.original is not None or any(cell.effective_rank is not None for cell in record.cells)
 
 
 def _is_paired(record: Sweep) -> bool:
@@ -34,13 +39,11 @@ def _row(cell: SweepCell, record: Sweep) -> list[str]:
     unit = record.metric.unit
     return [
         *(str(cell.values[name]) for name in record.varied),
-        cells.layers(cell),
-        cells.heads(cell),
-        cells.mlp(cell),
+        *([cells.layers(cell), cells.heads(cell), cells.mlp(cell)] if record.original is not None else []),
         formats.parameters(cell.params),
         cells.score(cell.score, unit),
         *([cells.difference(cell.difference, unit)] if _is_paired(record) else []),
-        formats.tenths(cell.effective_rank),
+        *([formats.tenths(cell.effective_rank)] if _has_ranks(record) else []),
         formats.significant(cell.kappa),
     ]
 

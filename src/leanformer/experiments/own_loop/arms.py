@@ -169,7 +169,7 @@ def _changed(base: Architecture, given: Any) -> Architecture:
     """A design of its own, or the base with other sizes."""
     if isinstance(given, str) and "=" not in given:
         return models.architecture_of(given)
-    return redesigned(base, given if isinstance(given, Architecture) else _sizes(given))
+    return redesigned(base, given if isinstance(given, Architecture) else sizes_given(given))
 
 
 def _of_design(name: str, architecture: Architecture) -> OwnArm:
@@ -184,7 +184,7 @@ def _sized(given: Sizes, model: Factory | None) -> _Makers:
     def arm(name: str, value: Any) -> OwnArm:
         if model is not None and callable(value):
             return _made_by_function(name, value)
-        sizes = _sizes(value)
+        sizes = sizes_given(value)
         _check_sizes(name, sizes, model)
         return OwnArm(name, None if model is None else functools.partial(model, **sizes), sizes=sizes)
 
@@ -200,10 +200,11 @@ def _sized(given: Sizes, model: Factory | None) -> _Makers:
 
 
 def _has_depth(given: Any) -> bool:
-    return not callable(given) and DEPTH in _sizes(given)
+    return not callable(given) and DEPTH in sizes_given(given)
 
 
-def _sizes(given: Any) -> dict[str, Any]:
+def sizes_given(given: Any) -> dict[str, Any]:
+    """Sizes as JSON keeps them."""
     sizes = sizes_of(given) if isinstance(given, str) else dict(given) if isinstance(given, Mapping) else None
     if sizes is None or not sizes or not all(isinstance(name, str) for name in sizes):
         raise ValueError(f'sizes are given as in "depth=4,heads=8" or dict(depth=4, heads=8), got {given!r}')

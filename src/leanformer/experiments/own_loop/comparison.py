@@ -46,8 +46,11 @@ from leanformer.tasks.base import Metric
 
 LOWER_IS_BETTER = ("loss", "nll", "perplexity", "ppl", "error", "mse", "mae", "rmse", "wer", "cer", "bpb", "bpc", "fid")
 """Words in the name of a metric of which less is better, unless the user says otherwise."""
-OF_RECIPES = {"recipe", "steps", "batch", "lr", "precision", "settings", "budget", "data", "start", "log_with"}
-"""Arguments of `leanformer.compare` that a recipe takes."""
+NO_KAPPA = "κ is not measured: the trained models of a command are not seen; `leanformer measure` takes saved ones"
+OF_RECIPES = {
+    *("recipe", "steps", "batch", "lr", "precision", "settings", "budget", "data", "start", "log_with", "equal_params")
+}
+"""Arguments of `leanformer.compare` and `leanformer.sweep` that a recipe takes."""
 
 
 def compare_own(
@@ -75,10 +78,8 @@ def compare_own(
     `leanformer.compare` documents the arguments; the choices are those of `train_arms`, and those of a recipe, which
     are refused.
     """
-    loop = _loop(train, command, score_file, score_key)
-    for argument in OF_RECIPES & choices.keys():
-        if choices.pop(argument) not in (None, "", (), [], DEFAULT):
-            raise ArgumentError(f"{{{argument}}} does not go with {{train}} or {{command}}, which decide it themselves")
+    loop = loop_of(train, command, score_file, score_key)
+    refuse_recipes_arguments(choices, DEFAULT)
     chosen = arms_of(original, lean, model, names(arms), arm)
     named = comparison_name(loop, name)
     folder = place_of(out, f"compare-{named}")
@@ -88,7 +89,19 @@ def compare_own(
     return record
 
 
-def _loop(
+def refuse_recipes_arguments(choices: dict[str, Any], usual: str) -> None:
+    """Take what belongs to a recipe out of the choices; nothing that was given is ignored.
+
+    Args:
+        choices: by name.
+        usual: the recipe where none was named.
+    """
+    for argument in OF_RECIPES & choices.keys():
+        if choices.pop(argument) not in (None, "", (), [], usual):
+            raise ArgumentError(f"{{{argument}}} does not go with {{train}} or {{command}}, which decide it themselves")
+
+
+def loop_of(
     train: Train | None, command: str | Sequence[str] | None, score_file: str | None, score_key: str | None
 ) -> Train | Command:
     if command is None:
@@ -146,7 +159,7 @@ def train_arms(
             arms=planned_arms,
             seeds=listed,
             wanted=wanted,
-            notes=notes,
+            notes=[*notes, NO_KAPPA] if isinstance(train, Command) else notes,
         )
         plan: OwnPlan | None = make_plan(asked, out)
         _introduce(hooks.say, asked, places, isinstance(train, Command))
@@ -220,6 +233,8 @@ def _described(train: Train | Command) -> str:
 
 def _introduce(say: Callable[[str], None], asked: Asked, places: Places, is_command: bool) -> None:
     """What a person should know before the first run."""
+    for note in asked.notes:
+        say(note)
     better = "higher" if asked.metric.higher_is_better else "lower"
     say(f"training by {asked.trained_by}; {asked.metric.name}: {better} is better")
     if places.in_this_process and not is_command:

@@ -48,7 +48,7 @@ def costed(arms: Mapping[str, OwnArm], example: Any = None) -> Costed:
 
 
 def _counted(arm: OwnArm, call: Call | None) -> PlannedArm:
-    model = _built(arm)
+    model = built(arm)
     if call is not None:
         _check_example(arm.name, model, call)
     params = sum(parameter.numel() for parameter in model.parameters())
@@ -60,7 +60,8 @@ def _counted(arm: OwnArm, call: Call | None) -> PlannedArm:
     )
 
 
-def _built(arm: OwnArm) -> nn.Module:
+def built(arm: OwnArm) -> nn.Module:
+    """The arm's model; what the user's function raises becomes a `ValueError` that names the arm."""
     try:
         return arm.build(0)
     except Exception as error:  # the user's own code
@@ -150,9 +151,9 @@ def _by_traces(planned: dict[str, PlannedArm], arms: Mapping[str, OwnArm], call:
 def _traced(arm: OwnArm, call: Call) -> Trace:
     """One step on the meta device; on the CPU if the model makes tensors of its own, which would stay there."""
     try:
-        return _step(_built(arm).to("meta"), _on_meta(call))
+        return _step(built(arm).to("meta"), _on_meta(call))
     except Exception:
-        return _step(_built(arm), call)
+        return _step(built(arm), call)
 
 
 def _on_meta(call: Call) -> Call:

@@ -226,9 +226,11 @@ def name_of(train: Any) -> str:
 def described(train: Any) -> str:
     """The function in words."""
     try:
-        return f"the function {name_of(train)} in {Path(inspect.getfile(train)).name}"
+        file = Path(inspect.getfile(train)).name
     except (OSError, TypeError):
-        return f"the function {name_of(train)}"
+        file = ""
+    typed = not file.endswith(".py")  # into a prompt or a notebook
+    return f"the function {name_of(train)}" + ("" if typed else f" in {file}")
 
 
 class _Interrupted(BaseException):
