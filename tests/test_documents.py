@@ -15,6 +15,7 @@ import torch
 import leanformer as lf
 from leanformer.experiments import recipes
 from leanformer.models import families
+from leanformer.report import page as page_of_comparison
 from leanformer.runners import choice
 from support import tiny_run
 from support.architectures import SMALL
@@ -25,7 +26,7 @@ PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.m
 
 
 def small_recipe(name: str) -> Any:
-    return tiny_run.recipe(name=name, training=tiny_run.training(steps=2, evaluations=1, save_every=None))
+    return tiny_run.recipe(name=name, training=tiny_run.training(steps=1, evaluations=1, probe=0, save_every=None))
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +34,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(recipes, "recipe", small_recipe)
     monkeypatch.setattr(choice, "default_jobs", lambda threads: 1)
+    monkeypatch.setattr(page_of_comparison, "FORMATS", (".svg",))
     for draw in ("normal_", "uniform_", "erfinv_"):
         monkeypatch.setattr(torch.Tensor, draw, lambda self, *_, **__: self.zero_())
     yield
