@@ -35,13 +35,13 @@ from leanformer.experiments.registration import wanted_rule
 from leanformer.foundation.arguments import ArgumentError, names, writable
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import fields_of
-from leanformer.foundation.records.files import locked, read_lines
+from leanformer.foundation.records.files import locked
 from leanformer.foundation.records.keeping import publish
 from leanformer.runners import choose
 from leanformer.runners.base import Event, read_failure
 from leanformer.runners.choice import findable_jobs
 from leanformer.training.loop import check_tracker
-from leanformer.training.monitoring import TIMING
+from leanformer.training.monitoring import step_seconds
 from leanformer.training.outcomes import read_outcomes
 from leanformer.training.result import Result, check_data, is_finished, read_result
 
@@ -424,12 +424,5 @@ def _arm(out: Path, arm: str, plan: ComparisonPlan, runs: Mapping[int, Result]) 
 
 def _step_seconds(folders: Sequence[Path]) -> float | None:
     """Median over stretches of steps of all seeds."""
-    lines = [line for folder in folders for line in read_lines(folder / TIMING)]
-    times = [line["seconds"] / line["steps"] for line in lines if _is_timing(line)]  # damaged lines do not count
+    times = [seconds for folder in folders for seconds in step_seconds(folder)]
     return statistics.median(times) if times else None
-
-
-def _is_timing(line: Any) -> bool:
-    """Whether a line holds seconds and steps."""
-    numbers: list[Any] = [line.get("seconds"), line.get("steps")] if isinstance(line, dict) else [None]
-    return all(type(number) in (int, float) and 0 < number < 1e12 for number in numbers)

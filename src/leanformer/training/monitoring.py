@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from leanformer.data.order import Order
-from leanformer.foundation.records.files import append_line
+from leanformer.foundation.records.files import append_line, read_lines
 from leanformer.training.run import Run
 
 TIMING = "timing.jsonl"
@@ -83,6 +84,23 @@ class Losses:
         )
 
 
+def step_seconds(folder: Path) -> list[float]:
+    """Of each stretch of steps that a run's clock wrote down, the seconds per step. Damaged lines do not count."""
+    return [line["seconds"] / line["steps"] for line in read_lines(folder / TIMING) if _is_timing(line)]
+
+
+def _is_timing(line: Any) -> bool:
+    """Whether a line holds seconds and steps, unchanged; those of 0.1 have no checksum."""
+    numbers: list[Any] = [line.get("seconds"), line.get("steps")] if isinstance(line, dict) else [None]
+    whole = all(type(number) in (int, float) and 0 < number < 1e12 for number in numbers)
+    return whole and line.get("check", _check(line)) == _check(line)
+
+
+def _check(line: Mapping[str, Any]) -> int:
+    """A checksum of the numbers of a line."""
+    return zlib.crc32(f"{line['steps']} {line['seconds']!r}".encode())
+
+
 class Clock:
     """Seconds spent in steps. They differ from run to run, so they have a file of their own."""
 
@@ -98,6 +116,7 @@ class Clock:
         """Write down what the steps since `start` took."""
         if self._began is not None and self.steps and self.accelerator.is_main_process:
             record: dict[str, Any] = {"steps": self.steps, "seconds": time.perf_counter() - self._began}
+            record["check"] = _check(record)
             if torch.cuda.is_available():
                 record["peak_bytes"] = torch.cuda.max_memory_allocated()
             append_line(self.path, record)
