@@ -212,6 +212,17 @@ def test_settings_are_swept_in_folders_of_their_own(tmp_path: Path) -> None:
     assert "Without training, the error is 1.000 for the origin" in text
 
 
+@pytest.mark.parametrize("file", ["plan.json", "*/seed-0/result.json"])
+def test_a_damaged_place_is_not_left_out(file: str, tmp_path: Path) -> None:
+    small = recipe(training=Training(steps=2, batch=8))
+    found = sweep(small, vary={"heads": [2], "task.shift": [0, 1]}, seeds=1, out=tmp_path, jobs=1)
+    assert len(found.cells) == 2
+    spoilt = min(tmp_path.glob(f"*/{file}"))
+    spoilt.write_text("{")
+    with pytest.raises(ValueError, match=f"{spoilt} is damaged"):
+        read_record(tmp_path)
+
+
 def test_a_sweep_over_settings_grows_in_any_order(tmp_path: Path) -> None:
     trained: list[tuple[str, int]] = []
 

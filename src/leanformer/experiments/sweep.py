@@ -372,7 +372,9 @@ def summarise(out: Path) -> Sweep:
     for place in dict.fromkeys(cell.place for cell in plan.cells):
         try:
             records[place] = comparison.read_record(out / place)
-        except ValueError as error:  # not begun, or nothing finished
+        except ValueError as error:
+            if not isinstance(error, NothingFinished) and any((out / place).glob("*/seed-*")):
+                raise  # damaged: to leave the place out would change what the sweep shows
             here = [cell.values for cell in plan.cells if cell.place == place]
             unfinished += [LeftOut(values=values, why=str(error)) for values in here]
     if not records:
