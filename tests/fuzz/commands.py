@@ -18,6 +18,7 @@ from fuzz import trained
 from fuzz.isolation import home
 from fuzz.outcome import SILENT, WORKED, Wrong, one_line
 from support.command import call
+from support.permissions import permissions_hold
 
 COUNT = 600
 
@@ -134,6 +135,8 @@ SMALL: dict[str, list[str]] = {
     "glue": ["{home}/comparison", "--jobs", "1", "--out", "{out}"],
     "generate": ["{home}/stories", "hello", "--tokens", "3"],
     "report": ["{home}/comparison", "--out", "{out}"],
+    "judge": ["{scores}", "--margin", "1", "--sequences", "20", "--out", "{out}"],
+    "export": ["{home}/comparison/lean/seed-0", "--format", "pt2", "--out", "{out}.pt2"],
     "paper": ["--table", "Tab. 2", "--no-memory"],
     "recipes": [],
     "models": [],
@@ -167,7 +170,19 @@ GOOD: dict[str, list[str]] = {
     "--table": ["Tab. 2"],
     "--tasks": ["sst2"],
 }
-LONG = {"--steps", "--seeds", "--samples", "--batch", "--tokens", "--jobs", "--devices", "--depth", "--head-dim"}
+LONG = {
+    "--sequences",
+    "--max-seeds",
+    "--steps",
+    "--seeds",
+    "--samples",
+    "--batch",
+    "--tokens",
+    "--jobs",
+    "--devices",
+    "--depth",
+    "--head-dim",
+}
 """Options for which a large number is a long job, not a mistake."""
 ENVIRONMENTS: list[dict[str, str]] = [
     {"RANK": "x"},
@@ -207,6 +222,8 @@ def _kinds(parameter: Any) -> set[Any]:
 
 def prepare() -> None:
     trained.template()
+    rows = [f"{arm},{seed},{80 + seed + len(arm) / 10}" for arm in ("original", "lean") for seed in range(4)]
+    (home() / "scores.csv").write_text("\n".join(["arm,seed,score", *rows]) + "\n")
 
 
 def trial(draw: random.Random) -> tuple[str, str]:
@@ -215,7 +232,8 @@ def trial(draw: random.Random) -> tuple[str, str]:
     trained.remove(out)
     trained.remove(home() / "given")
     shutil.copytree(trained.template(), home() / "given")  # a command may write into the folders that it is given
-    words = [word.format(home=home() / "given", file=home() / "tiny.py", out=out) for word in SMALL[command]]
+    places = dict(home=home() / "given", file=home() / "tiny.py", scores=home() / "scores.csv", out=out)
+    words = [word.format(**places) for word in SMALL[command]]
     refused: dict[str, bool] = {}
     for _ in range(draw.choice([0, 1, 1, 1, 2, 3])):
         parameter = draw.choice(grammar()[command])
@@ -257,9 +275,13 @@ def _paths() -> list[str]:
     """Places that are not what is needed, and some that cannot be written to."""
     place = home() / "given"
     file = home() / "corpus.txt"
-    pipe = home() / "pipe.png"
+    pipe, closed = home() / "pipe.png", home() / "closed"
     if not pipe.exists():
         os.mkfifo(pipe)
+        (closed / "inside").mkdir(parents=True)
+        (home() / "closed.csv").write_text("arm,seed,score\n")
+        for path in (home() / "closed.csv", closed):
+            path.chmod(0)
     return [
         "",
         "/nowhere/x",
@@ -269,6 +291,9 @@ def _paths() -> list[str]:
         str(file),
         f"{file}/x",
         str(pipe),
+        str(closed),
+        str(closed / "inside"),
+        str(home() / "closed.csv"),
         "a" * 300,
         *("\x00", "é€", "[red]", "$x$", "~nobody/x", str(place), str(place / "comparison"), str(place / "stories")),
         str(place / "comparison" / "lean" / "seed-0" / "result.json"),
@@ -280,7 +305,7 @@ def _called(words: list[str], environment: dict[str, str], must_refuse: bool) ->
     home_work = home() / "work"
     os.chdir(home_work)
     try:
-        with mock.patch.dict(os.environ, environment), trained.without_figures():
+        with mock.patch.dict(os.environ, environment), trained.without_figures(), permissions_hold():
             shown = call(*words)
             trained.check(shown, what)
     except ValueError as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 from fuzz import trained
 from fuzz.outcome import HEALED, one_line
+from support.permissions import permissions_hold
 
 COUNT = 1_000
 
@@ -188,7 +189,13 @@ RELEVANT: dict[str, tuple[str, ...]] = {
     "train": ("lean/seed-1/**/*",),
     "measure": ("lean/seed-1/run.json", "lean/seed-1/model/*"),
     "rank": ("original/seed-0/run.json", "original/seed-0/model/*"),
-    "report sweep": ("*.json", "*/seed-*/result.json", "*/seed-*/model/*"),
+    "report sweep": (
+        "*.json",
+        "*/plan.json",
+        "*/*/seed-*/result.json",
+        "*/*/seed-*/timing.jsonl",
+        "*/*/seed-*/model/*",
+    ),
     "generate": ("run.json", "model/*"),
     "report record": ("comparison.json",),
     "report sweep record": ("sweep.json",),
@@ -218,28 +225,33 @@ def trial(draw: random.Random) -> tuple[str, str]:
         file = _target(draw, command, folder)
         textual = file.suffix in (".json", ".jsonl")
         damage = draw.choice([name for name in DAMAGES if textual or name not in JSON_ONLY])
-        if damage.startswith("another") and (file.parent == folder or _is_whole(command, file, damage)):
+        if _is_whole(command, file, folder, damage):
             damage = "cut"
         what = f"{command}, {file.relative_to(place)} {damage}"
         DAMAGES[damage](draw, file, place)
         try:
-            found = trained.answer(command, place)
+            with permissions_hold():
+                found = trained.answer(command, place)
         except ValueError as error:
             return one_line(error, str(place)), what
         except Exception as error:
             error.add_note(what)
             raise
-        if not (command.startswith("report") and file.name == "result.json" and damage == "deleted"):
-            trained.compare_with_truth(command, found, what)  # without a result, a run is not finished
+        unfinished = command.startswith("report") and not file.exists() and file.name == "result.json"
+        trained.compare_with_truth(command, found, what, unfinished)
     return HEALED, what
 
 
-def _is_whole(command: str, file: Path, damage: str) -> bool:
-    """Whether the exchange is no damage: the command is then about another whole run or record."""
-    if command.endswith("record"):
-        return damage in ("another seed's", "another folder")
-    swapped = damage == "another folder" or (damage == "another seed's" and file.name == "run.json")
-    return swapped and command in ("train", "measure", "rank", "generate")
+def _is_whole(command: str, file: Path, folder: Path, damage: str) -> bool:
+    """Whether an exchange leaves a whole run or a whole record, of which nothing says that it should be another.
+
+    A record that is named by itself is whole whatever it says. A run's folder is whole with all of its files, and so is
+    the folder of a comparison or sweep.
+    """
+    if damage == "another seed's":
+        return command.endswith("record") and file.parent == folder
+    run = {"train": "lean/seed-1", "measure": "lean/seed-1", "rank": "original/seed-0"}.get(command)
+    return damage == "another folder" and file.parent in (folder, folder / run if run else folder)
 
 
 def _interrupt(draw: random.Random, folder: Path) -> None:

@@ -22,6 +22,7 @@ from fuzz.outcome import SILENT, WORKED, Wrong, one_line
 from leanformer import tasks
 from leanformer.data.order import Order, Share
 from support.glue import write_glue
+from support.permissions import permissions_hold
 
 COUNT = 330
 
@@ -200,6 +201,12 @@ def _huge_line(draw: random.Random, place: Path) -> bool:
     return texts[0].suffix == ".tsv"
 
 
+def _without_permission(draw: random.Random, place: Path) -> bool:
+    file = _file(draw, place)
+    draw.choice([file, file.parent]).chmod(0)
+    return True
+
+
 LABELS: list[Any] = [None, float("nan"), 1.5, -1, 10**6, 2**62, float("inf"), "cat", "", "1.7", [1], True]
 
 
@@ -314,7 +321,7 @@ DAMAGES: dict[str, Damage] = {
     in (
         *("_emptied", "_cut", "_noise", "_flipped", "_deleted", "_folder_instead", "_pipe", "_dangling", "_all_gone"),
         *("_huge_line", "_bad_label", "_fewer_labels", "_lacking_column", "_bad_cell", "_other_compression", "_bomb"),
-        *("_strange_name", "_empty_class"),
+        *("_strange_name", "_empty_class", "_without_permission"),
     )
 }
 
@@ -327,9 +334,10 @@ def trial(draw: random.Random) -> tuple[str, str]:
     must_refuse = DAMAGES[name](draw, place)
     what = f"{form}, {name}"
     try:
-        data = task.load()
-        batch = next(iter(data.batches(Order(0, 4, data.size), range(1), Share())))
-        data.probe_batch(2)
+        with permissions_hold():
+            data = task.load()
+            batch = next(iter(data.batches(Order(0, 4, data.size), range(1), Share())))
+            data.probe_batch(2)
     except (ValueError, OSError) as error:
         return one_line(error, str(place)), what
     except Exception as error:

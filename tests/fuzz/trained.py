@@ -15,6 +15,7 @@ from unittest import mock
 
 from fuzz.isolation import home
 from fuzz.outcome import RIDDLE, SILENT, TRACEBACK, Wrong
+from leanformer.foundation.records.files import read_lines
 from support.command import call
 
 RECIPES = '''"""Recipes of a few steps."""
@@ -68,6 +69,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "{file}:small",
         "--vary",
         "heads=1,2",
+        "--vary",
+        "task.shift=0,1",
         "--seeds",
         "1",
         "--steps",
@@ -86,10 +89,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 FOLDERS = {"report sweep": "sweep", "sweep": "sweep", "report sweep record": "sweep", "generate": "stories"}
 """The folder that a command is about, where it is not the comparison."""
-VOLATILE = {"step_seconds", "command", "commit", "python", "machine", "versions", "words", "all_words", "source"} | {
-    "checksum"
-}
-"""Times, places and sentences about them: they differ between runs."""
+VOLATILE = {"checksum", "step_seconds"}
+"""What differs between two runs of a command that trains: times, and the checksum of a record that holds them."""
 
 
 @functools.cache
@@ -146,7 +147,20 @@ def answer(name: str, place: Path) -> Any:
     with without_figures():
         shown = call(*arguments(name, place))
     check(shown, name)
-    return steady(json.loads(shown.stdout))
+    found = json.loads(shown.stdout)
+    if name in ("report", "report sweep"):
+        _check_times(found, name)
+    return steady(found)
+
+
+def _check_times(found: Any, name: str) -> None:
+    """`Wrong` if the time of a step is none that a clock measured: lines of times may be lost, but not changed."""
+    folder = template() / FOLDERS.get(name, "comparison")
+    times = [line["seconds"] / line["steps"] for file in folder.rglob("timing.jsonl") for line in read_lines(file)]
+    for arm in found["cells"] if "cells" in found else found["arms"].values():
+        seconds = arm["step_seconds"]
+        if seconds is not None and not min(times) <= seconds <= max(times):
+            raise Wrong(SILENT, f"{name}: a step of {arm['name']} takes {seconds}, which was never measured")
 
 
 def check(shown: CompletedProcess[str], what: str) -> None:
@@ -169,9 +183,20 @@ def steady(value: Any) -> Any:
     return [steady(item) for item in value] if isinstance(value, list) else value
 
 
-def compare_with_truth(name: str, found: Any, what: str) -> None:
-    if found != truth(name):
+def compare_with_truth(name: str, found: Any, what: str, unfinished: bool = False) -> None:
+    """`Wrong` if an answer is not the true one; where a run counts as not finished, if its scores are not true ones."""
+    if unfinished:
+        wrong = [score for score in _scores(found) if score not in _scores(truth(name))]
+        if wrong or len(_scores(found)) >= len(_scores(truth(name))):
+            raise Wrong(SILENT, f"{what}: the scores are {_scores(found)} instead of some of {_scores(truth(name))}")
+    elif found != truth(name):
         raise Wrong(SILENT, f"{what}: {_difference(truth(name), found)}")
+
+
+def _scores(answer: Any) -> list[tuple[str, str, float]]:
+    """Arm, seed and score of every run in a comparison's or a sweep's answer."""
+    arms = answer["cells"] if "cells" in answer else answer["arms"].values()
+    return [(arm["name"], seed, score) for arm in arms for seed, score in arm["scores"].items()]
 
 
 def _difference(truly: Any, found: Any, place: str = "") -> str:
