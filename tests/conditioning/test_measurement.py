@@ -1,6 +1,7 @@
 """A model measured by name: what is recorded, and what it warns about."""
 
 import math
+import string
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,8 @@ def test_random_generators_are_left_as_they_were(folder: Path) -> None:
 
 
 def test_a_folders_own_tokenizer_and_the_embedded_text(tmp_path: Path) -> None:
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "a", "of", "is"]
+    letters = string.ascii_lowercase
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "of", "is", *letters, *(f"##{letter}" for letter in letters)]
     tokenizer = transformers.BertTokenizer(vocab={word: index for index, word in enumerate(words)})
     tokenizer.save_pretrained(tmp_path)
     families.build(SMALL["bert"]).save_pretrained(tmp_path)

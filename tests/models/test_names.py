@@ -49,7 +49,9 @@ def test_create_refuses_contradictions() -> None:
 def test_create_refuses_a_folder(tmp_path: Path) -> None:
     """Fresh weights must not be taken for those in the folder."""
     lf.save_pretrained(lf.create("vit_tiny_patch16_224", depth=1), tmp_path)
-    with pytest.raises(ValueError, match=r"is a folder, and lf\.create gives fresh weights: lf\.from_pretrained\("):
+    with pytest.raises(
+        ValueError, match=r"is a saved model, and lf\.create gives fresh weights: lf\.from_pretrained\("
+    ):
         lf.create(str(tmp_path))
     with pytest.raises(ValueError, match=r"lf\.build\(lf\.architecture_of\("):
         lf.create(str(tmp_path), heads=4)

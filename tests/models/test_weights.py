@@ -11,7 +11,7 @@ from torch import nn
 
 import leanformer as lf
 from leanformer.models import families
-from leanformer.models.huggingface import base as hugging_face
+from leanformer.models.huggingface import folders
 from support.architectures import SMALL
 from support.command import run
 
@@ -191,7 +191,7 @@ def test_models_of_0_1_are_read(tmp_path: Path) -> None:
 def test_code_in_a_folder_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     families.build(SMALL["gpt2"]).save_pretrained(tmp_path)
     seen = []
-    for auto in (hugging_face.AutoConfig, hugging_face.AutoModelForCausalLM):
+    for auto in (folders.AutoConfig, folders.AutoModelForCausalLM):
         for name in ("from_pretrained", "from_config"):
             if original := getattr(auto, name, None):
 
@@ -200,8 +200,8 @@ def test_code_in_a_folder_is_never_run(tmp_path: Path, monkeypatch: pytest.Monke
                     return original(*args, **kwargs)
 
                 monkeypatch.setattr(auto, name, watched)
-    hugging_face.model_from_folder(tmp_path)
-    hugging_face.empty_model_from_folder(tmp_path)
+    folders.model_from(tmp_path)
+    folders.empty_model_from(tmp_path)
     assert seen == [False] * 4
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "mine", "auto_map": {"AutoConfig": "code.Config", "AutoModel": "code.Model"}})

@@ -10,7 +10,9 @@ import torch
 from torch import nn
 
 from leanformer.data import checks, image_files
+from leanformer.foundation.formats import percent
 from leanformer.models import families
+from leanformer.models.weights import is_saved, saved_in
 
 SHORT, LONGEST = 1 << 16, 1 << 26
 """Characters of a text that are tokenized at first, and the most that are read of a file."""
@@ -69,7 +71,7 @@ def _choose_text(
     model: nn.Module, name: str, text: Path | None, random: bool, batch: int, tokens: int | None, seed: int
 ) -> Inputs:
     config = cast(Any, model.config)
-    longest = cast(int, getattr(config, "max_position_embeddings", 128))
+    longest = families.longest_text(config) if hasattr(config, "max_position_embeddings") else 128
     tokens = min(longest, 128) if tokens is None else tokens
     if tokens < 1:
         raise ValueError(f"tokens must be at least 1, got {tokens}")
@@ -77,15 +79,22 @@ def _choose_text(
         raise ValueError(f"{name} takes pairs of documents: measure it in Python, with lf.measure(model, batch)")
     if tokens > longest:
         raise ValueError(f"{name} takes at most {longest} tokens, got {tokens}")
-    folder = Path(name) if Path(name).is_dir() else None
-    tokenizer = None if random else tokenizer_of(model, folder)
+    tokenizer = None if random else tokenizer_of(model, saved_in(Path(name)) if is_saved(name) else None)
     if tokenizer is None or (text is None and isinstance(tokenizer, Bytes)):
         if text is not None:
             raise ValueError(f"{name} has no tokenizer (tokenizer.json, vocab.txt or vocab.json): use random inputs")
         return random_tokens(config, batch, tokens, seed)
+    source = "Python's documentation" if text is None else str(text)
+    found = from_text(tokenizer, embedded_text() if text is None else read_text(text), source, batch, tokens)
+    if (unknown := unknown_share(tokenizer, found)) <= MOST_UNKNOWN:
+        return found
     if text is not None:
-        return from_text(tokenizer, read_text(text), str(text), batch, tokens)
-    return from_text(tokenizer, embedded_text(), "Python's documentation", batch, tokens)
+        raise ValueError(
+            f"the tokenizer of {name} does not know {percent(unknown)} of {source}: give a text in its language, "
+            "or use random inputs"
+        )
+    drawn = random_tokens(config, batch, tokens, seed)
+    return Inputs(drawn.batch, f"{drawn.source} (its tokenizer does not know {percent(unknown)} of {source})")
 
 
 def from_images(model: nn.Module, folder: Path, count: int) -> Inputs:
@@ -97,7 +106,7 @@ def from_images(model: nn.Module, folder: Path, count: int) -> Inputs:
     files = checks.files_below(folder, image_files.is_image)[:count]
     if not files:
         raise ValueError(f"images: {folder} holds no image ({image_files.SHOWN})")
-    settings = resolve_model_data_config(model)
+    settings = {**resolve_model_data_config(model), "input_size": image_shape(model)}
     transform = create_transform(**settings, is_training=False)
     mode = "L" if settings["input_size"][0] == 1 else "RGB"
     decoded = image_files.Files(files)
@@ -124,6 +133,16 @@ def from_text(tokenizer: Any, text: str, source: str, count: int, tokens: int) -
     return Inputs(batch, f"{len(passages)} passages of {tokens} {unit} from {source}")
 
 
+MOST_UNKNOWN = 0.5
+"""A text of which a tokenizer knows less is in another language, such as that of molecules."""
+
+
+def unknown_share(tokenizer: Any, inputs: Inputs) -> float:
+    """The share of tokens that stand for anything that is not in the vocabulary."""
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    return 0.0 if unknown is None else float((inputs.batch["input_ids"] == unknown).float().mean())
+
+
 def read_text(path: Path) -> str:
     """The text of a file; of a very long one, its beginning."""
     with checks.reading(path, "text file"), path.open(encoding="utf-8") as file:
@@ -140,19 +159,20 @@ def embedded_text() -> str:
     return "\n\n".join(pydoc())
 
 
-def tokenizer_of(model: nn.Module, folder: Path | None) -> Any:
+def tokenizer_of(model: nn.Module, saved: Path | None) -> Any:
     """The tokenizer of a saved model. Fresh weights know no words, so bytes are used if the vocabulary has room."""
-    if folder is not None and any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
-        from transformers import AutoTokenizer
+    files = ("tokenizer.json", "vocab.txt", "vocab.json")
+    if saved is not None and (saved.suffix == ".gguf" or any((saved / name).is_file() for name in files)):
+        from leanformer.models.huggingface.folders import tokenizer_of as saved_tokenizer
 
         try:
-            return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+            return saved_tokenizer(saved)
         except Exception as error:  # the libraries raise almost anything for damaged files
             raise ValueError(
-                f"the tokenizer in {folder} cannot be read: {checks.first_line(error)}; replace or remove it"
+                f"the tokenizer in {saved} cannot be read: {checks.first_line(error)}; replace or remove it"
             ) from error
     vocabulary = int(getattr(getattr(model, "config", None), "vocab_size", 0))
-    return Bytes() if folder is None and vocabulary >= 256 else None
+    return Bytes() if saved is None and vocabulary >= 256 else None
 
 
 class Bytes:
@@ -164,17 +184,22 @@ class Bytes:
 
 
 def random_images(model: nn.Module, count: int, seed: int) -> Inputs:
+    shape = image_shape(model)
+    images = torch.randn(count, *shape, generator=torch.Generator().manual_seed(seed))
+    return Inputs(images, f"{count} images of Gaussian noise, {shape[1]} × {shape[2]}, seed {seed}")
+
+
+def image_shape(model: nn.Module) -> tuple[int, int, int]:
+    """Channels, height and width of the images that a model takes."""
     from timm.data import resolve_model_data_config
 
     channels, height, width = resolve_model_data_config(model)["input_size"]
-    embed = cast(Any, getattr(model, "patch_embed", None))
+    embed, config = cast(Any, getattr(model, "patch_embed", None)), getattr(model, "config", None)
     if isinstance(size := getattr(embed, "img_size", None), tuple):  # a model built for another size than its name's
         height, width = size
-    if isinstance(size := getattr(getattr(model, "config", None), "image_size", None), int):
-        height = width = size
-    channels = int(getattr(model, "in_chans", channels))
-    images = torch.randn(count, channels, height, width, generator=torch.Generator().manual_seed(seed))
-    return Inputs(images, f"{count} images of Gaussian noise, {height} × {width}, seed {seed}")
+    if (size := getattr(config, "image_size", None)) is not None:
+        height, width = size if isinstance(size, (list, tuple)) else (size, size)
+    return int(getattr(model, "in_chans", getattr(config, "num_channels", channels))), height, width
 
 
 def random_points(architecture: Any, count: int, tokens: int | None, seed: int) -> Inputs:

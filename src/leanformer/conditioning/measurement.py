@@ -21,7 +21,7 @@ from leanformer.conditioning.watching import Rule
 from leanformer.foundation.formats import counted, percent, significant
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.models import families, names
-from leanformer.models.weights import from_pretrained, load_weights
+from leanformer.models.weights import from_pretrained, is_saved, load_weights
 
 Precision = Literal["float32", "float64"]
 
@@ -75,10 +75,10 @@ class Ranks(DatedRecord):
 
 
 def load(name: str, checkpoint: Path | None = None, seed: int = 0) -> nn.Module:
-    """A model by name, freshly initialised or from a checkpoint, or by folder, with the weights in it."""
+    """A model by name, freshly initialised or from a checkpoint, or by path, with the weights in it."""
     with torch.random.fork_rng(()):
         torch.manual_seed(seed)
-        if Path(name).is_dir():
+        if is_saved(name):
             model = from_pretrained(name)
         else:
             model = families.create_upstream(name) if families.only_upstream_knows(name) else names.create(name)
@@ -146,7 +146,7 @@ def _in_precision(batch: Any, dtype: Precision) -> Any:
 
 def origin(name: str, checkpoint: Path | None, seed: int) -> str:
     """In words, where the weights that `load` gives come from."""
-    return str(checkpoint) if checkpoint else "as saved" if Path(name).is_dir() else f"initial, seed {seed}"
+    return str(checkpoint) if checkpoint else "as saved" if is_saved(name) else f"initial, seed {seed}"
 
 
 def warnings(layers: Sequence[LayerSummary]) -> list[str]:

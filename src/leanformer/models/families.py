@@ -67,6 +67,7 @@ __all__ = [
     "find",
     "hugging_face_config",
     "known_names",
+    "longest_text",
     "of",
     "only_upstream_knows",
     "read",
@@ -183,6 +184,11 @@ def create_upstream(name: str) -> nn.Module:
 def hugging_face_config() -> type:
     """The class of all Hugging Face configs, by which their models are recognised."""
     return importlib.import_module("leanformer.models.huggingface.base").PreTrainedConfig
+
+
+def longest_text(config: Any) -> int:
+    """How many tokens a Hugging Face model takes."""
+    return int(importlib.import_module("leanformer.models.huggingface.base").longest_text(config))
 
 
 def attention_interface(see: Callable[[nn.Module, torch.Tensor], None]) -> AbstractContextManager[None]:

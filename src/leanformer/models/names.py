@@ -13,7 +13,7 @@ from leanformer.foundation.yaml_files import is_yaml
 from leanformer.models import families
 from leanformer.models.design_files import read_design
 from leanformer.models.published import LEAN_MODELS
-from leanformer.models.weights import read_folder
+from leanformer.models.weights import is_saved, read_folder
 
 
 def architecture_of(
@@ -27,11 +27,14 @@ def architecture_of(
     keep: Keep | Regime = "head_dim",
     **options: Any,
 ) -> Architecture:
-    """The architecture that `create` builds from the same arguments; `name` may also be a saved model's folder."""
+    """The architecture that `create` builds from the same arguments; `name` may also be a saved model's folder.
+
+    A folder with a config.json alone is enough, and so is a .gguf file.
+    """
     if name in LEAN_MODELS:
         row = LEAN_MODELS[name]
         architecture = row.design(families.read(row.base, **options))
-    elif is_yaml(name) or Path(name).is_dir():
+    elif is_yaml(name) or is_saved(name):
         architecture = read_design(name) if is_yaml(name) else read_folder(Path(name))
         families.family(architecture.family).refuse(options)
         architecture = architecture.with_options(**options)
@@ -69,9 +72,9 @@ def create(
 
     >>> model = create("vit_base_patch16_224", depth=7, heads=16, mlp_dim=1536)
     """
-    if name not in LEAN_MODELS and Path(name).is_dir():
+    if name not in LEAN_MODELS and is_saved(name):
         raise ValueError(
-            f"{name} is a folder, and lf.create gives fresh weights: lf.from_pretrained({name!r}) reads its model, "
+            f"{name} is a saved model, and lf.create gives fresh weights: lf.from_pretrained({name!r}) reads it, "
             f"lf.build(lf.architecture_of({name!r})) makes a fresh one of its architecture"
         )
     architecture = architecture_of(

@@ -22,6 +22,7 @@ from leanformer.foundation.records.sums import check_seal, sha256, unseal
 from leanformer.models import families
 from leanformer.models import preprocessing as preparing
 from leanformer.models.cards import write_card
+from leanformer.models.huggingface.old_configs import with_type
 from leanformer.models.loading import Checkpoint, Loaded, fill
 from leanformer.models.preprocessing import CLASSES, class_fields
 from leanformer.models.registration import SAVED, register
@@ -100,15 +101,15 @@ def _check_rebuilt(model: nn.Module, architecture: Architecture) -> None:
 
 
 def from_pretrained(folder: str | Path, device: torch.device | str = "cpu") -> nn.Module:
-    """The model that `save_pretrained` wrote, in evaluation mode."""
+    """The model that `save_pretrained` wrote, or transformers or llama.cpp (a .gguf file), in evaluation mode."""
     folder = saved_in(Path(folder))
     config = _read_config(folder)
     if "model_type" in config:
-        from leanformer.models.huggingface.base import model_from_folder
+        from leanformer.models.huggingface.folders import model_from
 
         register()
         try:
-            return model_from_folder(folder).to(device).eval()
+            return model_from(folder).to(device).eval()
         except (SafetensorError, OSError) as error:
             raise ValueError(f"the weights in {folder} cannot be read: {' '.join(str(error).split())}") from error
     model = families.build(read_folder(folder), device)
@@ -126,10 +127,10 @@ def read_folder(folder: Path) -> Architecture:
     if "description" in config.get("model_args", {}):
         return Architecture.from_dict(config["model_args"]["description"])
     if "model_type" in config:
-        from leanformer.models.huggingface.base import empty_model_from_folder
+        from leanformer.models.huggingface.folders import empty_model_from
 
         register()
-        return families.describe(empty_model_from_folder(folder))
+        return families.describe(empty_model_from(folder))
     raise ValueError(f"{folder / 'config.json'} describes no model that leanformer knows")
 
 
@@ -215,12 +216,23 @@ def _load_pickled(source: Path) -> dict[str, Tensor]:
     return state
 
 
+def is_saved(name: str | Path) -> bool:
+    """Whether a name is the path of a saved model: a folder, or a file of llama.cpp's."""
+    path = Path(name)
+    return path.is_dir() or (path.suffix == ".gguf" and path.is_file())
+
+
 def saved_in(folder: Path) -> Path:
-    """The folder of the model itself: that of a training run holds it one level down."""
-    return folder / "model" if (folder / "run.json").is_file() and (folder / "model").is_dir() else folder
+    """The model itself: a training run holds it one level down, and some folders hold a .gguf file and no more."""
+    if (folder / "run.json").is_file() and (folder / "model").is_dir():
+        return folder / "model"
+    files = [] if (folder / "config.json").is_file() else sorted(folder.glob("*.gguf"))
+    return files[0] if len(files) == 1 else folder
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
+    if folder.suffix == ".gguf" and folder.is_file():
+        return {"model_type": "gguf"}  # the file says the rest
     path = folder / "config.json"
     if not path.is_file():
         raise ValueError(f"{folder} is not a saved model: it holds no config.json")
@@ -228,7 +240,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     config = read_json(path)
     if not isinstance(config, dict):
         raise ValueError(f"{path} is damaged: it holds no JSON object")
-    return config
+    return with_type(config) if "architecture" not in config else config
 
 
 def _check_sums(folder: Path) -> None:

@@ -1,0 +1,115 @@
+"""Models of others on disk: files of llama.cpp, and configs that name no model type."""
+
+import json
+from pathlib import Path
+
+import gguf
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+import leanformer as lf
+from leanformer.conditioning.inputs import choose_inputs
+
+WORDS = ["<unk>", *(chr(code) for code in range(33, 127)), "Ġ", "Ċ", "th"]
+
+
+def written_by_llama_cpp(model: transformers.LlamaForCausalLM, path: Path) -> None:
+    """As its converter does: every tensor under its own name, and the rows of queries and keys in rotary pairs."""
+    config, state = model.config, model.state_dict()
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(WORDS)
+    writer.add_token_types([gguf.TokenType.NORMAL] * len(WORDS))
+    writer.add_token_merges(["t h"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(0)
+
+    def paired(weight: Tensor, heads: int) -> Tensor:
+        return weight.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
+
+    tensors = {
+        "token_embd": state["model.embed_tokens.weight"],
+        "output_norm": state["model.norm.weight"],
+        "output": state["lm_head.weight"],
+    }
+    names = {"self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "input_layernorm": "attn_norm"}
+    names |= {"post_attention_layernorm": "ffn_norm"} | {
+        f"mlp.{part}_proj": f"ffn_{part}" for part in ("gate", "up", "down")
+    }
+    for index in range(config.num_hidden_layers):
+        layer = f"model.layers.{index}"
+        tensors |= {f"blk.{index}.{name}": state[f"{layer}.{ours}.weight"] for ours, name in names.items()}
+        for letter, heads in (("q", config.num_attention_heads), ("k", config.num_key_value_heads)):
+            tensors[f"blk.{index}.attn_{letter}"] = paired(state[f"{layer}.self_attn.{letter}_proj.weight"], heads)
+    for name, tensor in tensors.items():
+        writer.add_tensor(f"{name}.weight", tensor.float().contiguous().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_a_file_of_llama_cpp_is_measured_designed_and_computes_the_same(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+        intermediate_size=48, vocab_size=len(WORDS), max_position_embeddings=64, tie_word_embeddings=False,
+    )  # fmt: skip
+    theirs = transformers.LlamaForCausalLM(config).eval()
+    file = tmp_path / "tiny.gguf"
+    written_by_llama_cpp(theirs, file)
+    ids = torch.randint(len(WORDS), (2, 9))
+    for place in (file, tmp_path):
+        ours = lf.from_pretrained(place)
+        with torch.no_grad():
+            torch.testing.assert_close(ours(ids).logits, theirs(ids).logits, rtol=1e-5, atol=1e-5)
+        described = lf.architecture_of(str(place))
+        assert (described.family, described.options["kv_groups"]) == ("decoder", 2)
+        assert [(stage.depth, stage.heads, stage.head_dim) for stage in described.stages] == [(2, 4, 8)]
+        assert "passages of 32 tokens from Python's documentation" in choose_inputs(ours, str(place), tokens=32).source
+    with pytest.raises(ValueError, match=r"is a saved model, and lf\.create gives fresh weights"):
+        lf.create(str(file))
+
+
+def test_files_that_are_not_llama_cpps_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "damaged.gguf"
+    file.write_bytes(b"GGUF and no more")
+    with pytest.raises(ValueError, match=r"damaged\.gguf is not a model in llama\.cpp's form that transformers reads"):
+        lf.from_pretrained(file)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r'damaged\.gguf is in llama\.cpp\'s form: pip install "leanformer\[gguf\]"'):
+        lf.architecture_of(str(file))
+
+
+def test_a_bert_whose_config_names_no_type_and_whose_words_are_no_text(tmp_path: Path) -> None:
+    """As the first published ones are; and one of molecules does not know English."""
+    config = transformers.BertConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=12
+    )
+    theirs = transformers.BertForMaskedLM(config).eval()
+    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+    written = {key: value for key, value in config.to_dict().items() if key not in ("model_type", "architectures")}
+    (tmp_path / "config.json").write_text(json.dumps(written))
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"cCNO()="]))
+    ours = lf.from_pretrained(tmp_path)
+    ids = torch.randint(12, (2, 9))
+    with torch.no_grad():
+        assert torch.equal(ours(ids).last_hidden_state, theirs.bert(ids).last_hidden_state)
+    assert lf.architecture_of(str(tmp_path)).family == "bert"
+    chosen = choose_inputs(ours, str(tmp_path), tokens=16, batch=2)
+    assert chosen.source.startswith("2 sequences of 16 random tokens, seed 0 (its tokenizer does not know ")
+    (tmp_path / "book.txt").write_text("the cat sat on the mat " * 50)
+    with pytest.raises(ValueError, match=r"does not know \d+ % of .*book\.txt: give a text in its language"):
+        choose_inputs(ours, str(tmp_path), text=tmp_path / "book.txt", tokens=16)
