@@ -204,6 +204,12 @@ def absolute(reference: str) -> str:
     return f"{(file if file.is_file() else _moved(file)).resolve()}:{path}"
 
 
+def without_folder(reference: str) -> str:
+    """A reference that stays the same when a file of code is moved."""
+    place, colon, path = reference.rpartition(":")
+    return f"{Path(place).name}{colon}{path}" if place.endswith(".py") else reference
+
+
 def address(entry: Any) -> str:
     """Where a class or function was written, whether or not it can be found there."""
     return f"{_place_of(entry.__module__)}:{entry.__qualname__}"
@@ -384,7 +390,8 @@ def _trust(place: str) -> None:
 
 def _moved(file: Path) -> Path:
     """Where the user says that a file is now; the file itself if they do not, or name several."""
-    found = [Path(place) for place in _trusted() if place.endswith(".py") and Path(place).name == file.name]
+    named = [Path(place) for place in _trusted() if place.endswith(".py") and Path(place).name == file.name]
+    found = [place for place in named if place.is_file()]
     return found[0] if len(found) == 1 else file
 
 
