@@ -20,6 +20,7 @@ from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.registration import Amendment, amendments, first_plan, later_plan
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record
 from leanformer.foundation.records.circumstances import Circumstances, circumstances
+from leanformer.foundation.registry import without_folder
 from leanformer.tasks.base import Data, Task
 from leanformer.training.result import RESULT, Result, check_data, is_finished, with_current_task
 from leanformer.training.run import PlainTraining, Run, differences, write_run
@@ -90,6 +91,8 @@ class ComparisonPlan(Record):
         planned["task"] = {key: value for key, value in self.task.items() if key in result.task}
         found = {key: value for key, value in result.to_dict().items() if key in planned}
         found["task"] = {key: value for key, value in result.task.items() if key in self.task}
+        for task in (planned["task"], found["task"]):  # a file of code may have been moved since
+            task["kind"] = without_folder(task["kind"])
         if found != planned:
             raise ValueError(
                 f"{folder} holds the result of another run: {differences(found, planned)}; put it back in its place, "
