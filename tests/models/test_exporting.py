@@ -32,7 +32,7 @@ def eager(model: nn.Module, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
 
 def samples(key: str, model: nn.Module, batch: int, tokens: int | None) -> dict[str, torch.Tensor]:
     inputs = families.example_inputs(LEAN[key], batch, tokens)
-    if "attention_mask" in exporting._arguments(model):
+    if "input_ids" in inputs and "attention_mask" in exporting._arguments(model):
         inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
         inputs["attention_mask"][0, 5:] = 0
     return inputs

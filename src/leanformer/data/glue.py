@@ -32,17 +32,23 @@ class GlueTask:
     metric: str
     held_out: tuple[str, ...] = ("validation",)
     """Splits that are evaluated. The metric of the first is the score."""
+    names: tuple[str, ...] = ()
+    """Of the classes, by label."""
 
+
+ENTAILMENT = ("entailment", "neutral", "contradiction")
 
 GLUE_TASKS = {
-    "mnli": GlueTask(("premise", "hypothesis"), 3, "accuracy", ("validation_matched", "validation_mismatched")),
-    "sst2": GlueTask(("sentence",), 2, "accuracy"),
+    "mnli": GlueTask(
+        ("premise", "hypothesis"), 3, "accuracy", ("validation_matched", "validation_mismatched"), ENTAILMENT
+    ),
+    "sst2": GlueTask(("sentence",), 2, "accuracy", names=("negative", "positive")),
     "stsb": GlueTask(("sentence1", "sentence2"), 1, "pearson"),
-    "rte": GlueTask(("sentence1", "sentence2"), 2, "accuracy"),
-    "qnli": GlueTask(("question", "sentence"), 2, "accuracy"),
-    "qqp": GlueTask(("question1", "question2"), 2, "f1"),
-    "mrpc": GlueTask(("sentence1", "sentence2"), 2, "f1"),
-    "cola": GlueTask(("sentence",), 2, "mcc"),
+    "rte": GlueTask(("sentence1", "sentence2"), 2, "accuracy", names=("entailment", "not_entailment")),
+    "qnli": GlueTask(("question", "sentence"), 2, "accuracy", names=("entailment", "not_entailment")),
+    "qqp": GlueTask(("question1", "question2"), 2, "f1", names=("not_duplicate", "duplicate")),
+    "mrpc": GlueTask(("sentence1", "sentence2"), 2, "f1", names=("not_equivalent", "equivalent")),
+    "cola": GlueTask(("sentence",), 2, "mcc", names=("unacceptable", "acceptable")),
 }
 """In the order of the paper's Table 1."""
 

@@ -23,6 +23,8 @@ PairRow = tuple[str, str, int]
 
 HUB = {"imdb": "stanfordnlp/imdb"}
 """Sets known by name, and where the hub has them."""
+NAMES = {"imdb": ("negative", "positive")}
+"""What the classes of sets known by name are called."""
 PAIRS = ("aan",)
 """Sets of pairs known by name. The hub has none of them."""
 ENDINGS = (".parquet", ".tsv")

@@ -36,7 +36,8 @@ class ByteClasses(Task):
     def load(self) -> SequenceData:
         found = labelled_texts.find(self.dataset, self.root)
         parts = [self._encoded(rows) for rows in (found.train, found.validation, found.test)]
-        return SequenceData(f"{found.source}, as bytes", parts, self.length, {"num_labels": found.classes})
+        names = labelled_texts.NAMES.get(self.dataset, ())
+        return SequenceData(f"{found.source}, as bytes", parts, self.length, {"num_labels": found.classes}, names)
 
     def _encoded(self, rows: list[labelled_texts.TextRow]) -> RaggedSequences:
         """The first `length` bytes of each text."""

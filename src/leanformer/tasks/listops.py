@@ -31,4 +31,4 @@ class ListOps(Drawn):
         counts = (self.train, self.validation, self.test)
         parts = listops.splits(self._settings(), *counts, seed=self.seed, workers=self.workers)
         source = f"ListOps drawn here, {self.min_length} to {self.max_length} tokens, seed {self.seed}"
-        return SequenceData(source, parts, self.max_length, {"num_labels": 10})
+        return SequenceData(source, parts, self.max_length, {"num_labels": 10}, names="0123456789")

@@ -31,4 +31,5 @@ class Pathfinder(Drawn):
         drawn = pathfinder.splits(self._settings(), *counts, seed=self.seed, workers=self.workers)
         parts = [PixelSequences(part.images.reshape(len(part), -1), part.labels) for part in drawn]
         source = f"Pathfinder drawn here, contours of {self.dashes} dashes, seed {self.seed}"
-        return SequenceData(source, parts, parts[0].pixels.shape[1], {"num_labels": 2})
+        names = ("not connected", "connected")
+        return SequenceData(source, parts, parts[0].pixels.shape[1], {"num_labels": 2}, names)

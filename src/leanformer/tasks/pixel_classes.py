@@ -46,7 +46,7 @@ class PixelClasses(Task):
         cut = max(1, len(rows) // 10)
         validation, rest = np.sort(rows[:cut]), np.sort(rows[cut:])
         parts = [*(PixelSequences(train.pixels[chosen], train.labels[chosen]) for chosen in (rest, validation)), test]
-        return SequenceData(found.source, parts, test.pixels.shape[1], {"num_labels": found.classes})
+        return SequenceData(found.source, parts, test.pixels.shape[1], {"num_labels": found.classes}, found.names)
 
 
 def _grey(split: LabelledImages) -> PixelSequences:

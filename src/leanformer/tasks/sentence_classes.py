@@ -175,6 +175,9 @@ class SentenceClassesData(Data):
         ids, mask, _ = split.padded(rows, split.width(rows), self.padding)
         return {"input_ids": ids, "attention_mask": mask}
 
+    def preprocessing(self) -> dict[str, Any] | None:
+        return {"label_names": list(self.glue_task.names)} if self.glue_task.names else None
+
     def accompany(self, folder: Path) -> None:
         tokenizers.save_tokenizer(self.tokenizer, folder)
 

@@ -52,9 +52,16 @@ class SequenceData(Data):
     """Labelled sequences for training, for curves, and for the score."""
 
     def __init__(
-        self, source: str, parts: Sequence[LabelledSequences], length: int, options: Mapping[str, Any]
+        self,
+        source: str,
+        parts: Sequence[LabelledSequences],
+        length: int,
+        options: Mapping[str, Any],
+        names: Sequence[str] = (),
     ) -> None:
         self.train, self.validation, self.test = parts
+        self.names = tuple(names) if len(names) == options["num_labels"] else ()
+        """Of the classes, by label, if they have names."""
         self.source, self.size, self.options = source, len(self.train), options
         self.length = self.tokens = length
         self.metric = Metric("accuracy", "%", resolution=100 / len(self.test))
@@ -66,6 +73,9 @@ class SequenceData(Data):
     @functools.cached_property
     def identity(self) -> str:
         return fingerprint(*(array for part in (self.train, self.validation, self.test) for array in part.arrays()))
+
+    def preprocessing(self) -> dict[str, Any] | None:
+        return {"label_names": list(self.names)} if self.names else None
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[SequenceBatch]:
         for step in steps:
