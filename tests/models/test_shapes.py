@@ -78,8 +78,9 @@ def run(key: str) -> None:
 def test_annotated_shapes_hold(checked: set[str]) -> None:
     for key in SMALL:
         run(key)
-    classifier = families.build(SMALL["crammed-bert"].with_options(num_labels=1))
-    classifier(torch.zeros(2, 7, dtype=torch.long), labels=torch.ones(2))
+    ids = torch.zeros(2, 7, dtype=torch.long)
+    families.build(SMALL["crammed-bert"].with_options(num_labels=1))(ids, labels=torch.ones(2))
+    families.build(SMALL["story-gpt"].with_options(num_labels=2))(ids, torch.ones_like(ids), labels=ids[:, 0])
     assert checked == FUNCTIONS, "every annotated function ran"
 
 

@@ -11,22 +11,20 @@ import functools
 import hashlib
 import itertools
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from leanformer.data import checks, hub, tables
-from leanformer.data.checks import BadData, files_below, reading, regular
-from leanformer.data.locations import HELD_OUT, HUB, files_in, in_root, needed, shown, split_of
-from leanformer.foundation.formats import counted, percent
+from leanformer.data.checks import BadData, reading
+from leanformer.data.file_sets import TABLES, TEXTS, file_set, holds
+from leanformer.data.locations import HELD_OUT, HUB, in_root, needed
+from leanformer.foundation.formats import percent
 
 END = "<|endoftext|>"
 """What separates documents in a text file, as in the files of TinyStories."""
-ENDINGS = (".txt", ".md", ".rst", ".text")
-KINDS = ((".parquet",), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv"), ENDINGS)
-"""Kinds of files. Of a folder, those of the first kind that it has are read."""
-CONTENTS = f"texts ({', '.join(ENDINGS)}, .jsonl, .csv, .tsv or .parquet)"
+KINDS = (*TABLES, TEXTS)
+CONTENTS = f"texts ({', '.join(TEXTS)}, .jsonl, .csv, .tsv or .parquet)"
 """In words, what a folder of texts consists of."""
 COLUMNS = (
     *("text", "content", "document", "sentence", "body", "story", "article", "review", "message", "comment"),
@@ -105,8 +103,7 @@ def find(name: str, root: str | None = None, reading: Reading | None = None) -> 
 
 def holds_texts(path: Path) -> bool:
     """Whether a path is a corpus by itself: a file, or a folder that holds texts."""
-    endings = tuple(itertools.chain(*KINDS))
-    return os.path.isfile(path) or any(file.suffix.lower() in endings for file in files_in(path))
+    return holds(path, KINDS)
 
 
 def pydoc() -> Iterator[str]:
@@ -121,61 +118,30 @@ def pydoc() -> Iterator[str]:
 
 
 def _from_path(path: Path, how: Reading) -> Corpus:
-    if os.path.isdir(path):
-        return _from_folder(path, how)
     if not os.path.lexists(path):
         raise BadData(
             f"{path} is neither a file nor a folder, and no corpus of that name is known (pydoc, {', '.join(CORPORA)})"
         )
-    return _from_files([regular(path)], [], shown(path), how, ())
-
-
-def _from_folder(path: Path, how: Reading) -> Corpus:
-    known = tuple(itertools.chain(*KINDS))
-    listed = files_below(path, lambda file: file.suffix.lower() in known and not file.name.startswith("."))
-    if not listed:
-        raise BadData(f"{path} holds no {CONTENTS}")
-    kind = next(kind for kind in KINDS if any(file.suffix.lower() in kind for file in listed))
-    files = [file for file in listed if file.suffix.lower() in kind]
-    others = Counter(file.suffix.lower() for file in listed if file not in set(files))
-    notes = (
-        [f"left out: {counted(others.total(), 'file')} beside {kind[0]} ({checks.by_class(others)})"] if others else []
-    )
-    source = f"{counted(len(files), 'file')} in {shown(path)}"
-    parts = {file: split_of(file, below=path) for file in files}
-    splits = [split for split in HELD_OUT if split in parts.values()]
-    held_out = [file for file in files if parts[file] == splits[0]] if splits else []
-    if splits:
-        notes.append(f"held out: {_named(held_out, path)}")
-    if len(splits) > 1:
-        notes.append(f"not used: {_named([file for file in files if parts[file] in splits[1:]], path)}")
-    return _from_files([file for file in files if parts[file] not in splits], held_out, source, how, tuple(notes))
-
-
-def _named(files: Sequence[Path], folder: Path) -> str:
-    return ", ".join(str(file.relative_to(folder)) for file in files[:3]) + (", …" if len(files) > 3 else "")
-
-
-def _from_files(train: list[Path], held_out: list[Path], source: str, how: Reading, notes: tuple[str, ...]) -> Corpus:
-    if not train:
-        raise BadData(f"{source}: there is nothing to train on, only {', '.join(file.name for file in held_out)}")
-    whole = len(train) >= MANY_FILES
-    column = ""
-    if train[0].suffix.lower() in tables.ENDINGS:
-        column = tables.column(train[0], how.text_column, COLUMNS, "text")
-        notes = (*notes, f"the texts are in the column {column}")
+    files = file_set(path, KINDS, CONTENTS)
+    whole, column = len(files.train) >= MANY_FILES, ""
+    if files.is_of_tables:
+        column = tables.column(files.train[0], how.text_column, COLUMNS, "text")
+        note = f"the texts are in the column {column}"
     elif how.text_column:
-        raise BadData(f"{source}: a text file has no columns, so that text_column={how.text_column} names nothing")
+        raise BadData(
+            f"{files.source}: a text file has no columns, so that text_column={how.text_column} names nothing"
+        )
     else:
-        notes = (*notes, f"a document is {'a file' if whole else 'what blank lines separate'}, or what {END} separates")
+        note = f"a document is {'a file' if whole else 'what blank lines separate'}, or what {END} separates"
+    notes = (*files.notes, note)
 
-    def chained(files: Iterable[Path]) -> Iterator[str]:
-        return itertools.chain.from_iterable(_documents(file, column, whole) for file in files)
+    def chained(chosen: Iterable[Path]) -> Iterator[str]:
+        return itertools.chain.from_iterable(_documents(file, column, whole) for file in chosen)
 
-    identity = _identity([*train, *held_out], [len(train), column, whole, how.held_out])
-    if not held_out:
-        return _split(lambda: chained(train), source, identity, how, notes)
-    return Corpus(lambda: chained(train), lambda: chained(held_out), source, identity, lambda: notes)
+    identity = _identity([*files.train, *files.held_out], [len(files.train), column, whole, how.held_out])
+    if not files.held_out:
+        return _split(lambda: chained(files.train), files.source, identity, how, notes)
+    return Corpus(lambda: chained(files.train), lambda: chained(files.held_out), files.source, identity, lambda: notes)
 
 
 def _documents(file: Path, column: str, whole: bool) -> Iterator[str]:

@@ -22,6 +22,7 @@ import torch
 from leanformer.data import checks
 from leanformer.data.cache import cached_folder
 from leanformer.data.checks import BadData
+from leanformer.data.class_folders import is_litter
 from leanformer.foundation.machine import cores
 from leanformer.foundation.records.files import read_json, write_json
 
@@ -36,8 +37,6 @@ NOT_READ = frozenset(
     }
 )
 """Endings of images that Pillow does not read by itself. A plugin such as pillow-heif adds its own."""
-LITTER = frozenset({"thumbs.db", "desktop.ini"})
-"""Files that systems leave in folders, beside those whose names begin with a dot."""
 SHOWN = ".png, .jpg, .webp, .tif and others that Pillow reads"
 """The endings, in words."""
 TOGETHER = 256
@@ -70,10 +69,6 @@ def is_unread_image(file: Path) -> bool:
     """Whether a file is an image of a kind that is not read, by its name."""
     ending = file.suffix.lower()
     return ending in NOT_READ and ending not in endings()
-
-
-def is_litter(file: Path) -> bool:
-    return file.name.startswith(".") or file.name.lower() in LITTER
 
 
 # Images decoded on access

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from leanformer.data import checks, hub, image_folders, image_tables
+from leanformer.data import checks, class_folders, hub, image_folders, image_tables
 from leanformer.data.checks import BadData
 from leanformer.data.labelled_images import ImageSet, LabelledImages, Reading
 from leanformer.data.locations import files_in, in_root, needed, shown
@@ -94,7 +94,7 @@ def holds_images(path: Path) -> bool:
     names = [file.name for file in files_in(path)]
     return any(
         "-images-idx3-ubyte" in name or (name.startswith("train") and name.endswith(".parquet")) for name in names
-    ) or image_folders.holds_classes(path)
+    ) or class_folders.holds_classes(path, image_folders.IMAGES)
 
 
 # Each kind of source
@@ -121,11 +121,11 @@ def _from_path(path: Path, known: KnownImageSet, reading: Reading) -> ImageSet:
         return image_tables.read(path, [path], reading, known.classes)
     if any("-images-idx3-ubyte" in file.name for file in checks.entries(path)):
         return _from_idx(path, shown(path))
-    if not image_folders.holds_splits(path) and (
+    if not class_folders.holds_splits(path) and (
         tables := checks.files_below(path, lambda file: file.suffix == ".parquet")
     ):
         return image_tables.read(path, tables, reading, known.classes)
-    if not image_folders.holds_classes(path, below=True):
+    if not class_folders.folders_of_classes(path):
         raise BadData(f"{path} holds no images that can be trained on; needed are {CONTENTS}")
     return image_folders.read(path, reading)
 

@@ -53,20 +53,27 @@ def columns_of(file: Path) -> list[str]:
 
 
 def column(file: Path, given: str, usual: Sequence[str], what: str) -> str:
-    """The column that holds the texts or the labels: the given one, or one of a usual name, or the only one."""
+    """The column that holds the texts: the given one, or one of a usual name, or the only one."""
     names = columns_of(file)
+    found = among(names, given, usual, str(file)) or (names[0] if len(names) == 1 else "")
+    if not found:
+        raise unknown_column(names, what, str(file))
+    return found
+
+
+def among(names: Sequence[str], given: str, usual: Sequence[str], source: str) -> str:
+    """The given column, which must be there, or the first of a usual name, in capitals or not; else ""."""
     if given:
-        _needed([given], names, file)
+        _needed([given], names, source)
         return given
     lower = {name.strip().lower(): name for name in reversed(names)}
-    found = next((lower[name] for name in usual if name in lower), None)
-    if found is None and len(names) == 1 and what == "text":
-        found = names[0]
-    if found is None:
-        raise BadData(
-            f"{file}: which column holds the {what}? It has {', '.join(names)[:200]}; name it by {what}_column"
-        )
-    return found
+    return next((lower[name] for name in usual if name in lower), "")
+
+
+def unknown_column(names: Sequence[str], what: str, source: str) -> BadData:
+    return BadData(
+        f"{source}: which column holds the {what}? It has {', '.join(names)[:200]}; name it by {what}_column"
+    )
 
 
 def rows_of(file: Path, columns: Sequence[str]) -> Iterator[Row]:
@@ -286,7 +293,7 @@ def read_parquet(file: Path, columns: Sequence[str]) -> dict[str, list[Any]]:
     return rows
 
 
-def _needed(columns: Sequence[str], names: Sequence[str], file: Path, found: str = "it has") -> None:
+def _needed(columns: Sequence[str], names: Sequence[str], file: Path | str, found: str = "it has") -> None:
     if missing := [name for name in columns if name not in names]:
         raise BadData(f"{file} lacks the column {', '.join(missing)}; {found} {', '.join(names)[:200]}")
 

@@ -50,6 +50,8 @@ class HuggingFaceFamily(Family):
     """Our class for each of transformers' Auto classes."""
     kernels_by_config: ClassVar[bool] = True
     """Whether the config's `attn_implementation` chooses the attention kernel."""
+    causal: ClassVar[bool] = False
+    """Whether a token sees only those before it, so that the models can learn to predict the next one."""
 
     def names(self) -> Sequence[str]:
         return list(self.catalogue)
@@ -75,7 +77,11 @@ class HuggingFaceFamily(Family):
             raise ValueError(" ".join(str(error).split())) from error
 
     def assemble(self, architecture: Architecture) -> nn.Module:
-        return self.model_class(self.config(architecture))
+        """The family's usual model, or with the option `num_labels` its classifier of texts."""
+        usual = self.model_class
+        if "num_labels" in architecture.options:
+            usual = self.auto_classes.get(AutoModelForSequenceClassification, usual)
+        return usual(self.config(architecture))
 
     def owns(self, model: nn.Module) -> bool:
         return isinstance(model, self.base_class)
@@ -97,12 +103,12 @@ class HuggingFaceFamily(Family):
         if getattr(config, "architecture", None) is None:  # upstream's own model
             name = self.names()[0]
             usual = self.config(Architecture(family=self.key, name=name, stages=self.stages(model)))
-            return name, config_options(config, exclude=tuple(self.reserved), usual=usual)
+            return name, with_classes(model, config_options(config, exclude=tuple(self.reserved), usual=usual))
         described = Architecture.from_dict(config.architecture)
         options = dict(described.options)
         if self.config(described).vocab_size != config.vocab_size:  # resized since
             options["vocab_size"] = config.vocab_size
-        return described.name, options
+        return described.name, options if isinstance(model, self.model_class) else with_classes(model, options)
 
     def example_inputs(self, architecture: Architecture, batch: int = 2, tokens: int | None = None) -> Inputs:
         config = cast(Any, self.config(architecture))
@@ -191,6 +197,15 @@ def config_options(
     names = [item.name for item in dataclasses.fields(cast(Any, config)) if item.name not in (*shared, *exclude)]
     names.append("num_labels")
     return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
+
+
+def with_classes(model: nn.Module, options: dict[str, Any]) -> dict[str, Any]:
+    """The options with `num_labels` where the model is a classifier of texts, and else without."""
+    if type(model).__name__.endswith("ForSequenceClassification"):
+        return {**options, "num_labels": cast(Any, model).config.num_labels}
+    if type(model).__name__.endswith(("ForMaskedLM", "ForCausalLM", "LMHeadModel")):
+        return {name: value for name, value in options.items() if name != "num_labels"}
+    return options
 
 
 FIELDS: Mapping[str, str] = {

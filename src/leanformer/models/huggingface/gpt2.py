@@ -87,6 +87,7 @@ def _gpt2(depth: int, heads: int, width: int) -> tuple[tuple[Stage, ...], dict[s
 
 class GPT2(HuggingFaceFamily):
     key = "gpt2"
+    causal = True
     config_class = LeanGPT2Config
     model_class = LeanGPT2LMHeadModel
     base_class = GPT2PreTrainedModel

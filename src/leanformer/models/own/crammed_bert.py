@@ -215,12 +215,6 @@ class CrammedBert(OwnFamily):
     }
     catalogue = {"crammed-bert": ((ORIGINAL,), {})}
 
-    def assemble(self, architecture: Architecture) -> nn.Module:
-        """A masked language model, or with the option `num_labels` a classifier of sentences."""
-        if "num_labels" in architecture.options:
-            return CrammedBertForSequenceClassification(self.config(architecture))
-        return super().assemble(architecture)
-
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """Of a masked language model, a quarter of the tokens of each text is predicted, and only these."""
         if not isinstance(model, CrammedBertForMaskedLM):

@@ -205,9 +205,15 @@ class NystromformerForSequenceClassification(PreTrainedModel):
         input_ids: Int[Tensor, "batch *pair tokens"],
         lengths: Int[Tensor, " batch *pair"] | None = None,
         labels: Int[Tensor, " batch"] | None = None,
+        attention_mask: Int[Tensor, "batch *pair tokens"] | None = None,
         **_: Any,
     ) -> SequenceClassifierOutput:
-        """`lengths` counts the true tokens of each sequence; with two towers `pair` is 2, else it is absent."""
+        """`lengths` counts the true tokens of each sequence; with two towers `pair` is 2, else it is absent.
+
+        A mask of ones on tokens and zeros on the padding behind them says the same.
+        """
+        if lengths is None and attention_mask is not None:
+            lengths = attention_mask.sum(dim=-1)
         if self.config.two_towers:
             pooled = self.encode(input_ids.flatten(0, 1), None if lengths is None else lengths.flatten())
             a, b = pooled.unflatten(0, (-1, 2)).unbind(1)

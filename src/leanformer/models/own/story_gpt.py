@@ -10,12 +10,19 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, DynamicCache, GenerationMixin, PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    DynamicCache,
+    GenerationMixin,
+    PreTrainedModel,
+)
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.modeling_outputs import CausalLMOutputWithPast, SequenceClassifierOutput
 
 from leanformer.architecture import Architecture, Stage
 from leanformer.models.huggingface.base import check_tokens
@@ -61,7 +68,9 @@ class StoryGPTBlock(GradientCheckpointingLayer):
         return x + self.dropout(self.mlp(self.norm2(x)))
 
 
-class StoryGPTForCausalLM(PreTrainedModel, GenerationMixin):
+class StoryGPTPreTrainedModel(PreTrainedModel):
+    """Embeddings and blocks; what is predicted of the last hidden state differs."""
+
     config_class = StoryGPTConfig
     base_model_prefix = ""
     supports_gradient_checkpointing = True
@@ -77,14 +86,38 @@ class StoryGPTForCausalLM(PreTrainedModel, GenerationMixin):
         self.position_embedding = nn.Embedding(config.max_position_embeddings, layers[0].width)
         self.blocks = nn.ModuleList(StoryGPTBlock(config, stage, index) for index, stage in enumerate(layers))
         self.norm = nn.LayerNorm(layers[0].width, eps=config.layer_norm_eps)
-        self.lm_head = nn.Linear(layers[0].width, config.vocab_size)
-        self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
         return self.token_embedding
 
     def set_input_embeddings(self, value: nn.Module) -> None:
         self.token_embedding = cast(nn.Embedding, value)
+
+    def encode(
+        self,
+        input_ids: Int[Tensor, "batch tokens"],
+        attention_mask: Shaped[Tensor, "batch seen"] | None = None,
+        past_key_values: Any = None,
+        position_ids: Int[Tensor, "#batch tokens"] | None = None,
+    ) -> Float[Tensor, "batch tokens width"]:
+        """The last hidden states, normalised."""
+        seen = past_key_values.get_seq_length() if past_key_values is not None else 0
+        tokens = input_ids.shape[1]
+        check_tokens(self.config, seen + tokens)
+        if position_ids is None:
+            position_ids = torch.arange(seen, seen + tokens, device=input_ids.device)[None]
+        x = self.token_embedding(input_ids) + self.position_embedding(position_ids)
+        mask = create_causal_mask(self.config, x, attention_mask, past_key_values)
+        for block in self.blocks:
+            x = block(x, mask, past_key_values)
+        return self.norm(x)
+
+
+class StoryGPTForCausalLM(StoryGPTPreTrainedModel, GenerationMixin):
+    def __init__(self, config: StoryGPTConfig) -> None:
+        super().__init__(config)
+        self.lm_head = nn.Linear(config.layers[0].width, config.vocab_size)
+        self.post_init()
 
     def forward(
         self,
@@ -101,24 +134,45 @@ class StoryGPTForCausalLM(PreTrainedModel, GenerationMixin):
             use_cache = self.config.use_cache and not self.training
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
-        seen = past_key_values.get_seq_length() if past_key_values is not None else 0
-        tokens = input_ids.shape[1]
-        check_tokens(self.config, seen + tokens)
-        if position_ids is None:
-            position_ids = torch.arange(seen, seen + tokens, device=input_ids.device)[None]
-        x = self.token_embedding(input_ids) + self.position_embedding(position_ids)
-        mask = create_causal_mask(self.config, x, attention_mask, past_key_values)
-        for block in self.blocks:
-            x = block(x, mask, past_key_values)
-        logits = self.lm_head(self.norm(x))
+        logits = self.lm_head(self.encode(input_ids, attention_mask, past_key_values, position_ids))
         loss = None if labels is None else self.loss_function(logits, labels, vocab_size=self.config.vocab_size)
         return CausalLMOutputWithPast(loss=cast(Any, loss), logits=logits, past_key_values=past_key_values)
+
+
+class StoryGPTForSequenceClassification(StoryGPTPreTrainedModel):
+    """The class of a text from its last token, as GPT-2's classifier has it."""
+
+    def __init__(self, config: StoryGPTConfig) -> None:
+        super().__init__(config)
+        self.score = nn.Linear(config.layers[0].width, config.num_labels, bias=False)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Int[Tensor, "batch tokens"],
+        attention_mask: Shaped[Tensor, "batch tokens"] | None = None,
+        labels: Int[Tensor, " batch"] | None = None,
+        **_: Any,
+    ) -> SequenceClassifierOutput:
+        """The last token is the last one that the mask counts."""
+        hidden = self.encode(input_ids, attention_mask)
+        batch, tokens = input_ids.shape
+        places = torch.arange(tokens, device=input_ids.device).expand(batch, tokens)
+        last = places.masked_fill(attention_mask == 0, 0).amax(dim=1) if attention_mask is not None else places[:, -1]
+        logits = self.score(hidden[torch.arange(batch, device=hidden.device), last])
+        loss = None if labels is None else F.cross_entropy(logits.float(), labels)
+        return SequenceClassifierOutput(loss=cast(Any, loss), logits=logits)
 
 
 class StoryGPT(OwnFamily):
     key = "story-gpt"
     residual_branches = True
     config_class = StoryGPTConfig
-    model_class = base_class = StoryGPTForCausalLM
-    auto_classes = {AutoModelForCausalLM: StoryGPTForCausalLM}
+    causal = True
+    model_class = StoryGPTForCausalLM
+    base_class = StoryGPTPreTrainedModel
+    auto_classes = {
+        AutoModelForCausalLM: StoryGPTForCausalLM,
+        AutoModelForSequenceClassification: StoryGPTForSequenceClassification,
+    }
     catalogue = {"tinystories-gpt2": ((ORIGINAL,), {})}
