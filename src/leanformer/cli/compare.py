@@ -26,6 +26,7 @@ from leanformer.cli.shared import (
     UserData,
     app,
     given,
+    print_models,
     show,
 )
 
@@ -170,12 +171,18 @@ def compare(
 
     record = run(**arguments, progress=True)
     if is_first_process():
-        show_verdict(record, as_json)
+        show_verdict(record, as_json, out or Path("runs") / f"compare-{record.name}")
 
 
-def show_verdict(record: "Comparison", as_json: bool) -> None:
-    """Print a comparison; runs that did not finish are a failure of the command."""
+def show_verdict(record: "Comparison", as_json: bool, folder: Path | None = None) -> None:
+    """Print a comparison, and where its models are; runs that did not finish are a failure of the command."""
+    from leanformer.experiments.arms import LEAN
+
     show(record, as_json, without=("runs",))
+    saved = [run.parent for run in sorted(folder.glob("*/seed-*/model"))] if folder is not None else []
+    if saved:
+        one = next((run for run in saved if run.parent.name == LEAN), saved[0])
+        print_models(str(one), where=f"models are in {folder}/ARM/seed-N/model")
     if record.failures:
         raise typer.Exit(1)
 

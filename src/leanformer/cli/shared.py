@@ -232,6 +232,14 @@ def show(record: Record, as_json: bool, without: Sequence[str] = ()) -> None:
         output.print(sentence, highlight=False, soft_wrap=True, markup=False)
 
 
+def print_models(folder: str, where: str = "") -> None:
+    """Say on stderr where the trained models are, and how one is loaded."""
+    line = (
+        f"{where or f'the model is in {folder}/model'}: lf.from_pretrained({folder!r}) loads {'one' if where else 'it'}"
+    )
+    messages.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
 def print_written(what: str) -> None:
     """Say on stderr which files were written."""
     messages.print(f"written: {what}", style="dim", highlight=False, markup=False, soft_wrap=True)

@@ -19,6 +19,7 @@ from leanformer.cli.shared import (
     app,
     output,
     print_json,
+    print_models,
     print_written,
 )
 from leanformer.foundation.arguments import writable
@@ -98,3 +99,4 @@ def train(
         scores = ", ".join(f"{key} {value:.4g}" for key, value in result.final.items() if key != "step")
         output.print(f"{run.name}, seed {run.seed}, {result.params:,} parameters: {scores}", highlight=False)
     print_written(f"{folder}/model, result.json, checkpoints/")
+    print_models(str(folder))
