@@ -212,7 +212,7 @@ def without_folder(reference: str) -> str:
 
 def address(entry: Any) -> str:
     """Where a class or function was written, whether or not it can be found there."""
-    return f"{_place_of(entry.__module__)}:{entry.__qualname__}"
+    return f"{_place_of(entry.__module__ or '')}:{entry.__qualname__}"
 
 
 def reference_to(entry: Any, module: str = "", path: str = "") -> str:
@@ -225,7 +225,7 @@ def reference_to(entry: Any, module: str = "", path: str = "") -> str:
         entry: what is to be found again.
         module, path: where; by default where the class or function was written.
     """
-    module, path = module or entry.__module__, path or entry.__qualname__
+    module, path = module or entry.__module__ or "", path or entry.__qualname__  # code of exec() has no module
     if _attribute(sys.modules.get(module), path) is not entry:
         return _kept(entry, path)
     place = _place_of(module)
@@ -357,8 +357,8 @@ def in_one_line(error: Exception, file: Path | None = None) -> str:
 
 def trust(entry: Any) -> None:
     """Let records name the module of a class or function that the user gave, here and in this process's workers."""
-    place = _place_of(entry.__module__)
-    if place != "__main__" and not place.startswith("leanformer."):
+    place = _place_of(entry.__module__ or "")
+    if place not in ("", "__main__") and not place.startswith("leanformer."):
         _trust(place)
 
 
