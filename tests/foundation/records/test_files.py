@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leanformer.foundation.records.files import number, read_json, read_lines, write_json
+from leanformer.foundation.records.files import append_line, number, read_json, read_lines, write_json
 
 
 def test_records_hold_infinity(tmp_path: Path) -> None:
@@ -36,3 +36,12 @@ def test_numbers_of_thousands_of_digits_are_damage(tmp_path: Path) -> None:
         read_json(tmp_path / "a.json")
     (tmp_path / "a.jsonl").write_text("9" * 5000 + "\n" + "[" * 100_000 + "\n{}\n")
     assert list(read_lines(tmp_path / "a.jsonl")) == [{}]
+
+
+def test_lines_are_added_to_plain_files_only(tmp_path: Path) -> None:
+    """To open a pipe would wait for somebody who reads it."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match=f"{tmp_path}/pipe is not a plain file: remove it"):
+        append_line(tmp_path / "pipe", {})
+    append_line(tmp_path / "new" / "file", {"a": 1})
+    assert list(read_lines(tmp_path / "new" / "file")) == [{"a": 1}]

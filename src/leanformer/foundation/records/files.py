@@ -42,6 +42,8 @@ def write_lines(path: Path, values: list[Any]) -> None:
 def append_line(path: Path, value: Any) -> None:
     """Add one line of JSON. A kill may cut it off: `read_lines` passes over a last line that is not whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():  # to open a pipe would wait for somebody who reads it
+        raise ValueError(f"{path} is not a plain file: remove it")
     with path.open("a", encoding="utf-8") as file:
         file.write(as_json(value, indent=None) + "\n")
 
