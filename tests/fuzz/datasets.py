@@ -301,7 +301,7 @@ def _bomb(draw: random.Random, place: Path) -> bool:
 
 def _strange_name(draw: random.Random, place: Path) -> bool:
     file = _file(draw, place)
-    name = draw.choice(["[red]x[/]", "$x$", "é€", "a b", "-x", "x" * 200, "<b>"])
+    name = draw.choice(["[red]x", "$x$", "é€", "a b", "-x", "x" * 200, "<b>"])
     shutil.copyfile(file, file.with_name(f"{name}{file.suffix}"))
     return False
 

@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from fuzz import designs
 from fuzz.isolation import isolated
 from fuzz.outcome import Tally, run
 
 SLICE = {"designs": 15, "corruptions": 12, "commands": 16, "datasets": 40, "matrices": 200}
 """Attempts of each attacker: a few seconds each."""
 FITTED = ("vit_tiny_patch16_224", "crammed-bert", "qwen3")
+
+
+def test_every_family_is_attacked() -> None:
+    designs.prepare()
 
 
 @pytest.mark.parametrize("name", SLICE)
@@ -21,6 +26,7 @@ def test_nothing_is_silent_and_nothing_ends_in_a_traceback(
     if name == "designs":  # to fit a closed form takes a second
         monkeypatch.setattr(attacker, "BASES", {key: attacker.BASES[key][:1] for key in FITTED})
         monkeypatch.setattr(attacker, "WIDTHS", (None,))
+        monkeypatch.setattr(attacker, "prepare", lambda: None)
     with isolated(tmp_path):
         try:
             tally = run(Tally(name, seed=1), SLICE[name], attacker, minutes=2)

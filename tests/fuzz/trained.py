@@ -150,7 +150,8 @@ def answer(name: str, place: Path) -> Any:
     found = json.loads(shown.stdout)
     if name in ("report", "report sweep"):
         _check_times(found, name)
-    return steady(found)
+    again = {"command"} if name in ("compare", "sweep") else set()  # a plan may have been made again, by this command
+    return steady(found, VOLATILE | again)
 
 
 def _check_times(found: Any, name: str) -> None:
@@ -176,11 +177,11 @@ def check(shown: CompletedProcess[str], what: str) -> None:
     raise ValueError(complaints[0].removeprefix("leanformer: "))
 
 
-def steady(value: Any) -> Any:
+def steady(value: Any, volatile: set[str]) -> Any:
     """Without what may differ between two runs of the same command."""
     if isinstance(value, dict):
-        return {key: steady(item) for key, item in value.items() if key not in VOLATILE}
-    return [steady(item) for item in value] if isinstance(value, list) else value
+        return {key: steady(item, volatile) for key, item in value.items() if key not in volatile}
+    return [steady(item, volatile) for item in value] if isinstance(value, list) else value
 
 
 def compare_with_truth(name: str, found: Any, what: str, unfinished: bool = False) -> None:
