@@ -19,7 +19,7 @@ from leanformer.costs.tracing import Precision
 from leanformer.designing.candidates import Candidate, candidates, divisor, evaluate, front
 from leanformer.designing.emit import Form, emit
 from leanformer.designing.record import CandidateRecord, DesignRecord
-from leanformer.foundation.arguments import ArgumentError, numbers, size, writable
+from leanformer.foundation.arguments import ArgumentError, check_types, numbers, size, writable
 from leanformer.foundation.progress import RunsProgress, working
 from leanformer.foundation.records.circumstances import circumstances, fields_of
 from leanformer.foundation.records.keeping import publish
@@ -172,6 +172,13 @@ def design(
         out: a folder to write design.json and its figure to; by default nothing is written.
         progress: whether to show what is being done; by default where a person is watching.
     """
+    check_types(
+        locals(),
+        model=(
+            lambda value: isinstance(value, (str, Path, Architecture, nn.Module)),
+            "a name, a folder, an architecture or a module",
+        ),
+    )
     wanted, other_heads = _checked_regimes(regimes), _other_heads(head_dims)
     multiple = None if heads_multiple is None else numbers("heads_multiple", heads_multiple)[0]
     whole_run = None if samples is None else _whole_run(samples, device, devices, utilisation)

@@ -26,7 +26,7 @@ from leanformer.experiments.comparison_records import ArmResult, Comparison, Run
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import estimate
 from leanformer.experiments.judging.judgement import judge_arms
-from leanformer.experiments.overrides import Settings, adjusted, arm_names
+from leanformer.experiments.overrides import Settings, adjusted, arm_names, check_choices
 from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
 from leanformer.experiments.plan import PLAN, ComparisonPlan, folder_of, make_plan, read_plan, to_next_look
 from leanformer.experiments.recipe import Recipe
@@ -155,6 +155,7 @@ def compare(
 
         return compare_own(**arguments)
     designs = without_own_loop(arguments)
+    check_choices(arguments)
     found = as_recipe(recipe)
     folder = place_of(out, f"compare-{found.name}")
     with reporting(progress, say, planned, listen) as hooks:

@@ -23,7 +23,7 @@ from leanformer.experiments.hooks import Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import Estimate, estimate
 from leanformer.experiments.judging.verdicts import Pair, Verdict, judge_pairs
 from leanformer.experiments.overrides import Settings, adjusted
-from leanformer.foundation.arguments import names
+from leanformer.foundation.arguments import check_types, names
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.base import Json, Migration, RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
@@ -114,6 +114,7 @@ def glue(
         report: whether to write the table and the figure too.
         seeds, budget, settings, jobs, progress, say, planned, listen: as for `lf.compare`.
     """
+    check_types(locals())
     wanted = names(tasks) or list(GLUE_TASKS)
     if unknown := [name for name in wanted if name not in GLUE_TASKS]:
         raise ValueError(f"there is no GLUE task {', '.join(unknown)}; there are {', '.join(GLUE_TASKS)}")

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 from jaxtyping import Shaped
 from torch import Tensor, nn
@@ -26,7 +26,7 @@ from leanformer.conditioning.measurement import (
     ranks_of_module,
 )
 from leanformer.conditioning.probing import Call, Probe, Rule
-from leanformer.foundation.arguments import ArgumentError, numbers, writable
+from leanformer.foundation.arguments import ArgumentError, check_types, numbers, writable
 from leanformer.foundation.progress import RunsProgress, working
 from leanformer.foundation.records.keeping import publish
 from leanformer.models import families
@@ -149,6 +149,15 @@ def measure(
         out: a folder to write the record and its figure to; by default nothing is written.
         progress: whether to show what is being done; by default where a person is watching.
     """
+    check_types(
+        locals(),
+        model=(
+            lambda value: isinstance(value, (str, Path, Architecture, nn.Module)),
+            "a name, a folder, an architecture or a module",
+        ),
+        batch=(lambda value: not isinstance(value, (str, bool)), "a whole number or a batch of your own"),
+        dtype=(lambda value: value in get_args(Precision), " or ".join(get_args(Precision))),
+    )
     own = None if _is_count(batch) else Inputs(batch, OWN)
     choice = {"images": images, "text": text, "random": random, "tokens": tokens}
     _check(

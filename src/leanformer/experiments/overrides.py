@@ -20,7 +20,7 @@ from leanformer.designing.plan import design
 from leanformer.experiments.arms import LEAN, ORIGINAL, USUAL, Arm
 from leanformer.experiments.plan import ComparisonPlan
 from leanformer.experiments.recipe import Recipe
-from leanformer.foundation.arguments import texts
+from leanformer.foundation.arguments import check_types, texts
 from leanformer.foundation.yaml_files import is_yaml
 from leanformer.models.design_files import read_design
 from leanformer.training.settings import Training
@@ -34,6 +34,22 @@ Settings = str | Sequence[str] | Mapping[str, Any]
 """["training.clip=0.5"], {"training.clip": 0.5} or {"training": {"clip": 0.5}}."""
 Arms = str | Sequence[str] | Mapping[str, Sizes]
 """Further arms: ["narrow:heads=2"] or {"narrow": {"heads": 2}}."""
+
+
+def check_choices(arguments: Mapping[str, Any]) -> None:
+    """Refuse choices of a wrong type, before a recipe is read."""
+
+    def are_sizes(value: Any) -> bool:
+        return isinstance(value, (str, Path, Mapping, Architecture))
+
+    sizes = (are_sizes, 'sizes, such as {"depth": 4, "heads": 8} or "depth=4,heads=8", or an architecture')
+    check_types(
+        arguments,
+        original=sizes,
+        lean=sizes,
+        model=(lambda value: isinstance(value, (str, Path, Architecture)), "a name, a folder or an architecture"),
+        recipe=(lambda value: isinstance(value, (str, Path, Recipe)), "a recipe or the name of one"),
+    )
 
 
 def adjusted(

@@ -27,7 +27,7 @@ from leanformer.experiments.grid import Grid
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import paired
 from leanformer.experiments.judging.stopping_rules import FEWEST_SEEDS
-from leanformer.experiments.overrides import Settings, Sizes, adjusted, axes
+from leanformer.experiments.overrides import Settings, Sizes, adjusted, axes, check_choices
 from leanformer.experiments.plan import folder_of
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
@@ -235,6 +235,7 @@ def sweep(
 
         return sweep_own(**arguments)
     design = comparison.without_own_loop({"lean": None, "arm": (), **arguments})["model"]
+    check_choices(arguments)
     vary = {**axes(vary or ()), **axes(sizes)}
     given = as_recipe(recipe)
     folder = place_of(out, f"sweep-{given.name}")

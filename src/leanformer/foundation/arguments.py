@@ -6,6 +6,7 @@ error names the argument; the command line puts its option in that place.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from numbers import Integral, Real
@@ -137,3 +138,67 @@ def writable(folder: Path) -> Path:
             with suppress(OSError, ValueError):
                 place.rmdir()
     return folder
+
+
+# Types
+
+
+def check_types(arguments: Mapping[str, Any], **others: tuple[Callable[[Any], bool], str]) -> None:
+    """Refuse arguments of a wrong type, before anything is done. One argument means the same in every function.
+
+    Args:
+        arguments: what was given, by name; None and names that are not listed here are passed over.
+        others: by name, what holds of the right values, and what they are in words.
+    """
+    for name, (holds, words) in {**TYPES, **others}.items():
+        value = arguments.get(name)
+        if value is not None and not holds(value):
+            raise ArgumentError(f"{{{name}}} must be {{words}}, got {{value!r:.80}}", words=words, value=value)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _are_texts(value: Any) -> bool:
+    listed = isinstance(value, Iterable) and not isinstance(value, (bytes, Mapping))
+    return isinstance(value, str) or (listed and all(isinstance(item, str) for item in value))
+
+
+def _are_axes(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return _are_texts(value)
+    return all(isinstance(values, Iterable) and not isinstance(values, (str, bytes)) for values in value.values())
+
+
+TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "out": (_is_path, "a path"),
+    "data": (_is_path, "a path"),
+    "start": (_is_path, "a path"),
+    "checkpoint": (_is_path, "a path"),
+    "images": (_is_path, "a path"),
+    "text": (_is_path, "a path"),
+    "jobs": (_is_count, "a whole number"),
+    "max_seeds": (_is_count, "a whole number"),
+    "margin": (_is_number, "a number"),
+    "budget": (lambda value: isinstance(value, str), 'a text, such as "steps" or "time=10m"'),
+    "arms": (_are_texts, 'names, such as ["original", "lean"]'),
+    "arm": (
+        lambda value: isinstance(value, Mapping) or _are_texts(value),
+        'arms by name, such as {"narrow": {"heads": 2}} or ["narrow:heads=2"]',
+    ),
+    "settings": (
+        lambda value: isinstance(value, Mapping) or _are_texts(value),
+        'settings by name, such as {"training.clip": 0.5} or ["training.clip=0.5"]',
+    ),
+    "vary": (_are_axes, 'axes with their values, such as {"heads": [1, 2, 4]} or ["heads=1,2,4"]'),
+}
+"""By argument: what holds of its values, and what they are in words."""
