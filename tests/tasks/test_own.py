@@ -150,7 +150,7 @@ def test_every_kind_is_learned(kind: str) -> None:
         torch.testing.assert_close(torch.stack(halves).mean(), loss)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter -= 0.1 * parameter.grad
+            parameter.sub_(0.1 * parameter.grad)
     assert found.loss(model, batch) < loss
     assert found.tokens == (3 if kind == "sequences" else None)
 
