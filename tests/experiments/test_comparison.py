@@ -484,6 +484,9 @@ def test_a_trained_model_that_changed_is_refused(record: Comparison, out: Path, 
     with pytest.raises(ValueError, match=r"model\.safetensors does not match its checksum"):
         lf.from_pretrained(copy)
     lf.save_pretrained(lf.create("vit_tiny_patch16_224", depth=1), copy / "model")
+    with pytest.raises(ValueError, match=r"is not what .*result\.json says it was: put that run's model back"):
+        lf.from_pretrained(copy)
+    (copy / "result.json").unlink()
     assert lf.describe(lf.from_pretrained(copy)).depth == 1, "what is saved anew has no old checksums"
 
 
