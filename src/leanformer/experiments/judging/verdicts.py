@@ -248,5 +248,6 @@ def more_seeds(difference: Estimate, margin: float, rule: Rule | None = None, er
     later = rule if rule is not None and rule.kind == "looks" else ALWAYS
     counts = np.asarray([look for look in later.looks or range(MOST_SEEDS + 1) if look > difference.seeds])
     reach = np.asarray([later.critical(count, error) for count in counts]) + stats.t.ppf(POWER, counts - 1)
+    counts, reach = counts[np.isfinite(reach)], reach[np.isfinite(reach)]
     enough = np.flatnonzero(reach * difference.deviation / np.sqrt(counts) <= abs(difference.mean + margin))
     return int(counts[enough[0]]) - difference.seeds if enough.size else None
