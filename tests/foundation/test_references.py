@@ -89,9 +89,14 @@ def test_a_name_that_a_decorator_gave_is_found_by_workers_or_known_to_be_here_on
     assert shapes.only_here("square")
     assert not shapes.only_here("path")
     (tmp_path / "shapes.py").write_text("from leanformer import TASKS\n@TASKS.register('mine')\nclass Mine: ...\n")
-    program = "from leanformer import TASKS; print(TASKS.get('mine').__name__)"
-    resolve(f"{tmp_path}/shapes.py:Mine")  # which a worker of this process then may load
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    worker = "from leanformer import TASKS; print(TASKS.get('mine').__name__)"
+    parent = f"""
+import subprocess, sys
+from leanformer.foundation.registry import resolve
+resolve("{tmp_path}/shapes.py:Mine")  # which a worker of this process then may load
+subprocess.run([sys.executable, "-c", {worker!r}], check=True)
+"""
+    shown = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, check=True)
     assert shown.stdout == "Mine\n"
 
 

@@ -191,7 +191,8 @@ def resolve(reference: str, *, from_record: bool = False) -> Any:
         module = _imported(place, reference)
     found = _attribute(module, path)
     if found is None:
-        raise ValueError(f'"{reference}": {place} has no {path}')
+        where = module.__file__ if place.endswith(".py") else place
+        raise ValueError(f'"{reference}": {where} has no {path}')
     return found
 
 

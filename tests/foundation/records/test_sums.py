@@ -30,3 +30,11 @@ def test_damaged_checksums_are_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / SUMS).write_bytes(content)
     with pytest.raises(ValueError, match=f"{SUMS} is damaged; delete it"):
         check_seal(tmp_path)
+
+
+def test_what_a_kill_left_half_written_is_removed_and_not_sealed(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / ".config.json.123.part").write_text("{")
+    unseal(tmp_path)
+    assert list(seal(tmp_path)) == ["config.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [SUMS, "config.json"]

@@ -13,6 +13,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+HALF_WRITTEN = ".*.part"
+"""Files that are being written, or that a kill left so."""
+
 
 def plain(value: Any) -> Any:
     """The value as strict JSON can hold it: infinities become the strings "inf" and "-inf", tuples become lists."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from leanformer.foundation.records.files import read_text, write_text
+from leanformer.foundation.records.files import HALF_WRITTEN, read_text, write_text
 
 SUMS = "SHA256SUMS"
 CARD = "README.md"
@@ -21,8 +21,10 @@ def seal(folder: Path) -> dict[str, str]:
 
 
 def unseal(folder: Path) -> None:
-    """Forget the checksums, because the files are about to change."""
+    """Forget the checksums, because the files are about to change, and remove what a kill left half-written."""
     (folder / SUMS).unlink(missing_ok=True)
+    for left in folder.glob(HALF_WRITTEN):
+        left.unlink(missing_ok=True)
 
 
 def check_seal(folder: Path) -> dict[str, str]:
