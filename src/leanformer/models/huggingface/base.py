@@ -10,20 +10,14 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import torch
-import transformers
 from huggingface_hub.errors import StrictDataclassError
 from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
-    AutoModel,
-    AutoModelForCausalLM,
-    AutoModelForImageClassification,
-    AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     PreTrainedConfig,
     PreTrainedModel,
@@ -127,56 +121,6 @@ class HuggingFaceFamily(Family):
 def upstream_has(name: str) -> bool:
     """Whether transformers has a model type of that name."""
     return name in CONFIG_MAPPING and not name.startswith("lean_")
-
-
-# Folders in Hugging Face's form
-
-
-def model_from_folder(folder: Path) -> PreTrainedModel:
-    """The folder's model with its weights. Code that a folder brings along is never run."""
-    if not any(path.suffix in (".safetensors", ".bin") for path in folder.iterdir()):
-        raise ValueError(
-            f"{folder} holds no weights: it is a configuration, of which "
-            f"lf.build(lf.architecture_of({str(folder)!r})) makes a fresh model"
-        )
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    return _auto_class(config).from_pretrained(folder, config=config, trust_remote_code=False)
-
-
-def empty_model_from_folder(folder: Path) -> PreTrainedModel:
-    """The folder's model on the meta device: shapes without weights."""
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    with torch.device("meta"):
-        return _auto_class(config).from_config(config, trust_remote_code=False)
-
-
-class _WithConfig:
-    """A model class of transformers' own, called as an Auto class is."""
-
-    def __init__(self, model_class: type[PreTrainedModel]) -> None:
-        self.model_class = model_class
-        self.from_pretrained = model_class.from_pretrained
-
-    def from_config(self, config: PreTrainedConfig, trust_remote_code: bool) -> PreTrainedModel:
-        """The class is transformers' own: there is no remote code to trust."""
-        return self.model_class(config)
-
-
-def _auto_class(config: PreTrainedConfig) -> Any:
-    """The Auto class for the kind of model that a config was saved with."""
-    saved = (config.architectures or [""])[0]
-    if type(config).__module__.startswith("transformers.") and hasattr(transformers, saved):
-        return _WithConfig(getattr(transformers, saved))
-    for ending, auto_class in (
-        ("ForSequenceClassification", AutoModelForSequenceClassification),
-        ("ForImageClassification", AutoModelForImageClassification),
-        ("ForMaskedLM", AutoModelForMaskedLM),
-        ("ForCausalLM", AutoModelForCausalLM),
-        ("LMHeadModel", AutoModelForCausalLM),
-    ):
-        if saved.endswith(ending):
-            return auto_class
-    return AutoModel
 
 
 # Configs
