@@ -160,6 +160,30 @@ UserData = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+TextColumn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Column of texts in a table [default: one of the usual names].", rich_help_panel=DATA
+    ),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Column of labels in a table [default: one of the usual names].", rich_help_panel=DATA
+    ),
+]
+HeldOut = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Share that is held out, where your data have no held-out part [default: 0.1].",
+        rich_help_panel=DATA,
+    ),
+]
+SkipBad = Annotated[
+    bool | None,
+    typer.Option("--skip-bad", help="Train without what cannot be read, and say how much.", rich_help_panel=DATA),
+]
 OtherModel = Annotated[
     str | None,
     typer.Option(

@@ -1,7 +1,8 @@
 """`leanformer train`: one run."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,12 +10,16 @@ from leanformer.cli.completion import complete_arms, complete_recipes
 from leanformer.cli.shared import (
     MODELS,
     AsJson,
+    HeldOut,
+    LabelColumn,
     LogWith,
     OtherModel,
     Out,
     Seed,
     Settings,
+    SkipBad,
     Steps,
+    TextColumn,
     UserData,
     app,
     output,
@@ -22,7 +27,13 @@ from leanformer.cli.shared import (
     print_models,
     print_written,
 )
-from leanformer.foundation.arguments import writable
+from leanformer.foundation.arguments import ArgumentError, writable
+
+
+def refuse_choices(choices: Mapping[str, Any]) -> None:
+    """A run's folder says what is trained on what; a choice beside it would be ignored."""
+    if named := [name for name, value in choices.items() if value is not None]:
+        raise ArgumentError(f"{{{named[0]}}} does not go with the folder of a run, which says it already: leave it out")
 
 
 @app.command()
@@ -47,6 +58,10 @@ def train(
     seed: Seed = 0,
     steps: Steps = None,
     data: UserData = None,
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
+    held_out: HeldOut = None,
+    skip_bad: SkipBad = None,
     model: OtherModel = None,
     settings: Settings = [],  # noqa: B006
     log_with: LogWith = "",
@@ -67,9 +82,21 @@ def train(
 
     folder = Path(recipe)
     if is_run(folder):
+        choices = dict(data=data, text_column=text_column, label_column=label_column, held_out=held_out)
+        refuse_choices({**choices, "skip_bad": skip_bad, "model": model, "steps": steps, "settings": settings or None})
         run = read_run(folder)
     else:
-        chosen = adjusted(recipes.recipe(recipe), data=data, model=model, settings=settings, steps=steps)
+        chosen = adjusted(
+            recipes.recipe(recipe),
+            data=data,
+            text_column=text_column,
+            label_column=label_column,
+            held_out=held_out,
+            skip_bad=skip_bad,
+            model=model,
+            settings=settings,
+            steps=steps,
+        )
         chosen = chosen.fitted(tasks.load(chosen.task).options)
         run = Run(
             name=arm,

@@ -75,6 +75,10 @@ def compare(
     settings: Settings = (),
     budget: str | None = None,
     data: str | Path | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    held_out: float | None = None,
+    skip_bad: bool | None = None,
     model: Factory | str | Architecture | None = None,
     original: Given | None = None,
     lean: Given | None = None,
@@ -124,7 +128,10 @@ def compare(
         settings: any others, such as {"training.clip": 0.5, "task.shift": 2} or ["training.clip=0.5"].
         budget: what is held equal: steps, epochs, tokens, flops or time, with or without an amount ("time=10m"); the
             recipe's by default.
-        data: your data, or the folder that holds the recipe's data sets.
+        data: your data, or the folder that holds the recipe's data sets (docs/own_data.md).
+        text_column, label_column: where a table has the texts and the labels; by default one of the usual names.
+        held_out: which share is held out, where the data have no held-out part.
+        skip_bad: whether to train without what cannot be read; by default it is an error.
         model: another original, by name or as an `Architecture`. The lean design is then what `lf.design` recommends.
         original, lean: other sizes of these two: {"depth": 4, "heads": 8, "regime": "split"}, the same as a text,
             "depth=4,heads=8,regime=split", or a whole `Architecture`.
@@ -163,6 +170,10 @@ def compare(
             found,
             **designs,
             data=data,
+            text_column=text_column,
+            label_column=label_column,
+            held_out=held_out,
+            skip_bad=skip_bad,
             settings=settings,
             start=start,
             steps=steps,

@@ -20,11 +20,13 @@ from leanformer.designing.plan import design
 from leanformer.experiments.arms import LEAN, ORIGINAL, USUAL, Arm
 from leanformer.experiments.plan import ComparisonPlan
 from leanformer.experiments.recipe import Recipe
-from leanformer.foundation.arguments import check_types, texts
+from leanformer.foundation.arguments import ArgumentError, check_types, texts
 from leanformer.foundation.yaml_files import is_yaml
 from leanformer.models.design_files import read_design
 from leanformer.training.settings import Training
 
+NAMES_OF_DATA = ("dataset", "root")
+"""Settings of a task that say which data it reads."""
 SIZES = ("depth", "heads", "head_dim", "mlp_dim", "width", "keep", "regime")
 
 Sizes = str | Path | Mapping[str, Any] | Architecture
@@ -62,6 +64,10 @@ def adjusted(
     arm: Arms = (),
     settings: Settings = (),
     start: str | Path | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    held_out: float | None = None,
+    skip_bad: bool | None = None,
     **training: Any,
 ) -> Recipe:
     """The recipe with what was asked for changed.
@@ -75,10 +81,14 @@ def adjusted(
         arm: further arms, each a name with changes to the original.
         settings: "training.lr=1e-3", "task.flip=true", …
         start: a comparison whose trained models these begin with. Models and tokenizer are then its own.
+        text_column, label_column, held_out, skip_bad: how the data are read: settings of the task under their names.
         training: changes to the training, by name, such as steps; None leaves a setting as it is.
     """
-    recipe = with_settings(recipe, settings, training)
+    reading = {"text_column": text_column, "label_column": label_column, "held_out": held_out, "skip_bad": skip_bad}
+    recipe = with_settings(_read_by(recipe, reading), settings, training)
     if data is not None:
+        if named := [key for where, key, _ in _read_settings(settings) if where == "task" and key in NAMES_OF_DATA]:
+            raise ArgumentError(f"{{data}} and the setting task.{named[0]} both say which data: give one of them")
         recipe = _refitted(replace(recipe, task=recipe.task.with_data(data)))
     if start:
         recipe = started(recipe, str(start))
@@ -91,6 +101,17 @@ def adjusted(
     elif model is not None or isinstance(original, Architecture) or _is_file(original):
         recipe = replace(recipe, lean=_recommended(_for_task(recipe.original, recipe)))
     return with_arms(recipe, arm)
+
+
+def _read_by(recipe: Recipe, reading: Mapping[str, Any]) -> Recipe:
+    """With other settings of how the data are read. One that the task does not have is refused."""
+    asked, plain = {name: value for name, value in reading.items() if value is not None}, recipe.task.to_dict()
+    for name in asked:
+        if name not in plain:
+            known = [other for other in reading if other in plain]
+            words = f"it takes {', '.join(f'{{{other}}}' for other in known)}" if known else "its data are its own"
+            raise ArgumentError(f"{{{name}}} does not go with the task {plain['kind']} of {recipe.name}: {words}")
+    return replace(recipe, task=tasks.read({**plain, **asked})) if asked else recipe
 
 
 def with_settings(recipe: Recipe, settings: Settings, training: Mapping[str, Any]) -> Recipe:
@@ -110,10 +131,13 @@ def with_settings(recipe: Recipe, settings: Settings, training: Mapping[str, Any
 
 def _for_task(model: str | Architecture, recipe: Recipe) -> Architecture:
     """A model with the options that the recipe's data need, such as classes."""
-    options = tasks.load(recipe.task).options
+    data = tasks.load(recipe.task)
     if isinstance(model, Architecture):
-        return model.with_options(**{key: value for key, value in options.items() if key not in model.options})
-    return models.architecture_of(model, **options)
+        model = model.with_options(**{key: value for key, value in data.options.items() if key not in model.options})
+    else:
+        model = models.architecture_of(model, **data.options)
+    data.check_model(model)
+    return model
 
 
 def _refitted(recipe: Recipe) -> Recipe:

@@ -214,11 +214,12 @@ def finished_runs(out: Path, plan: ComparisonPlan) -> int:
 
 
 def _check_fit(arm: str, design: Architecture, data: Data) -> None:
-    if data.tokens is not None:
-        try:
+    try:
+        data.check_model(design)
+        if data.tokens is not None:
             models.example_inputs(design, 1, data.tokens)
-        except ValueError as error:
-            raise ValueError(f"{arm}: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{arm}: {error}") from error
     for option, wanted in data.options.items():
         if option in design.options and design.options[option] != wanted:
             raise ValueError(f"{arm} is built with {option}={design.options[option]!r}, but the data need {wanted!r}")

@@ -183,6 +183,10 @@ def sweep(
     precision: str | None = None,
     settings: Settings = (),
     data: str | Path | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    held_out: float | None = None,
+    skip_bad: bool | None = None,
     model: Factory | str | Architecture | None = None,
     original: Sizes | None = None,
     train: Train | None = None,
@@ -223,7 +227,8 @@ def sweep(
         equal_params: whether every design gets the MLP that makes it as large as the original of its depth.
         out: the sweep's folder [default: runs/sweep-RECIPE]. Values that are not there yet are added to it.
         report: whether to write the page and the figure too.
-        seeds, steps, batch, lr, precision, settings, data, model, original: as for `lf.compare`.
+        seeds, steps, batch, lr, precision, settings, data, text_column, label_column, held_out, skip_bad, model,
+            original: as for `lf.compare`.
         train, command, score_file, score_key, metric, unit, higher_is_better, example, projections, time_limit, name:
             a training loop of one's own, as for `lf.compare`.
         sizes: more axes, by name: heads=[1, 2, 4].
@@ -243,6 +248,10 @@ def sweep(
         chosen = adjusted(
             given,
             data=data,
+            text_column=text_column,
+            label_column=label_column,
+            held_out=held_out,
+            skip_bad=skip_bad,
             model=design,
             original=original,
             settings=settings,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from leanformer.tasks.pathfinder import Pathfinder as Pathfinder
     from leanformer.tasks.pixel_classes import PixelClasses as PixelClasses
     from leanformer.tasks.sentence_classes import SentenceClasses as SentenceClasses
+    from leanformer.tasks.text_classes import TextClasses as TextClasses
 
 _HOMES = {
     "ByteClasses": "byte_classes",
@@ -38,6 +39,7 @@ _HOMES = {
     "Pathfinder": "pathfinder",
     "PixelClasses": "pixel_classes",
     "SentenceClasses": "sentence_classes",
+    "TextClasses": "text_classes",
 }
 
 TASKS: "Registry[type[Task]]" = Registry(

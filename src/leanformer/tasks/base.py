@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from leanformer.architecture import Architecture
 from leanformer.data.checks import printable
 from leanformer.data.order import Order, Share
 from leanformer.tasks import TASKS
@@ -146,6 +147,9 @@ class Data(ABC):
     def contents(self) -> Contents:
         """What the data consist of, for people."""
         return Contents(source=self.source, train=self.size)
+
+    def check_model(self, design: Architecture) -> None:
+        """Raise a `ValueError` if a model of that design cannot learn these data."""
 
     @functools.cached_property
     def identity(self) -> str:

@@ -17,10 +17,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from leanformer.architecture import Architecture
 from leanformer.data import corpora, tokenizers
 from leanformer.data.fingerprints import fingerprint
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream
+from leanformer.models import families
 from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.settings import check
 
@@ -98,6 +100,13 @@ class MaskedTokenData(Data):
             tokens=(len(self.train.tokens), len(self.held_out.tokens)),
             notes=self.notes(),
         )
+
+    def check_model(self, design: Architecture) -> None:
+        if getattr(families.family(design.family), "causal", False):
+            raise ValueError(
+                f"{design.name} sees earlier tokens only: masked tokens need an encoder, such as bert-base-uncased; "
+                f"for {design.name}, take a task with next tokens"
+            )
 
     @functools.cached_property
     def identity(self) -> str:

@@ -19,10 +19,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from leanformer.architecture import Architecture
 from leanformer.data import corpora, tokenizers
 from leanformer.data.fingerprints import fingerprint
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share
+from leanformer.models import families
 from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.settings import check
 
@@ -93,6 +95,14 @@ class NextTokenData(Data):
             tokens=(len(self.train.tokens), len(self.held_out.tokens)),
             notes=self.notes(),
         )
+
+    def check_model(self, design: Architecture) -> None:
+        """A model that sees later tokens would read the answer."""
+        if getattr(families.family(design.family), "causal", True) is False:
+            raise ValueError(
+                f"{design.name} sees the tokens that it should predict: next tokens need a causal model, such as gpt2; "
+                f"for {design.name}, take a task with masked tokens"
+            )
 
     @functools.cached_property
     def identity(self) -> str:

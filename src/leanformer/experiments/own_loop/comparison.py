@@ -48,7 +48,8 @@ LOWER_IS_BETTER = ("loss", "nll", "perplexity", "ppl", "error", "mse", "mae", "r
 """Words in the name of a metric of which less is better, unless the user says otherwise."""
 NO_KAPPA = "κ is not measured: the trained models of a command are not seen; `leanformer measure` takes saved ones"
 OF_RECIPES = {
-    *("recipe", "steps", "batch", "lr", "precision", "settings", "budget", "data", "start", "log_with", "equal_params")
+    *("recipe", "steps", "batch", "lr", "precision", "settings", "budget", "data", "start", "log_with", "equal_params"),
+    *("text_column", "label_column", "held_out", "skip_bad"),
 }
 """Arguments of `leanformer.compare` and `leanformer.sweep` that a recipe takes."""
 
