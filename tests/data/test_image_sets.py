@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from PIL import Image
+from sklearn.datasets import load_digits
 
 from leanformer.data import image_sets
 from leanformer.data.hub import NotAvailable
@@ -12,6 +15,22 @@ from leanformer.data.hub import NotAvailable
 def draw(path: Path, value: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (8, 8), (value, value // 2, 0)).save(path)
+
+
+def test_digits_are_those_of_scikit_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read from its file, or, where the file is not found, through its function."""
+    read = image_sets.find("digits")
+    images = np.concatenate([read.train.images, read.held_out.images]).astype(int)
+    original = load_digits()
+    held_out = np.arange(len(original.target)) % 5 == 4
+    order = np.concatenate([np.flatnonzero(~held_out), np.flatnonzero(held_out)])
+    assert abs(images[:, 0] * (16 / 255) - original.images[order]).max() < 0.04, "rounded to 256 values"
+    assert (torch.cat([read.train.labels, read.held_out.labels]).numpy() == original.target[order]).all()
+    elsewhere = type("Spec", (), {"origin": str(tmp_path / "sklearn" / "__init__.py")})
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: elsewhere)
+    again = image_sets.find("digits")
+    assert torch.equal(read.train.images, again.train.images)
+    assert torch.equal(read.held_out.labels, again.held_out.labels)
 
 
 def test_the_debian_package_comes_after_local_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

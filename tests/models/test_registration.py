@@ -77,12 +77,14 @@ def test_the_command_imports_no_library_for_its_help() -> None:
 def test_libraries_are_found_as_they_are_without_us() -> None:
     """transformers asks for timm and torchvision long before anybody imports them; that uses nothing up."""
     code = f"""
-import leanformer, importlib.resources, importlib.util, inspect
+import leanformer, importlib.resources, importlib.util, inspect, sys
 assert importlib.util.find_spec("timm").origin.endswith("__init__.py")
 {TIMM}
 assert type(timm.__loader__).__name__ == type(timm.__spec__.loader).__name__ == "SourceFileLoader"
 assert "create_model" in inspect.getsource(timm)
 assert importlib.resources.files("timm").joinpath("version.py").is_file()
+assert leanformer.architecture_of("vit_tiny_patch16_224").depth == 12
+assert "transformers" not in sys.modules, "models of timm need no transformers"
 """
     python(code)
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import math
 import os
 from dataclasses import dataclass, replace
@@ -102,14 +103,24 @@ def holds_images(path: Path) -> bool:
 
 def _digits() -> ImageSet:
     """1,797 images of 8 × 8; every fifth is held out."""
-    from sklearn.datasets import load_digits
-
-    loaded = load_digits()
-    images = torch.from_numpy((loaded.images * (255 / 16)).round().astype(np.uint8))[:, None]
-    labels = torch.from_numpy(loaded.target.astype(np.int64))
+    loaded = _digits_of_scikit_learn()
+    images = torch.from_numpy((loaded[:, :-1].reshape(-1, 1, 8, 8) * (255 / 16)).round().astype(np.uint8))
+    labels = torch.from_numpy(loaded[:, -1].astype(np.int64))
     held_out = torch.arange(len(labels)) % 5 == 4
     train, rest = (LabelledImages(images[rows], labels[rows]) for rows in (~held_out, held_out))
     return ImageSet(train, rest, classes=10, source="digits, embedded in scikit-learn")
+
+
+def _digits_of_scikit_learn() -> np.ndarray:
+    """Rows of 64 pixels and the label, from the file: importing scikit-learn takes longer than small runs do."""
+    package = importlib.util.find_spec("sklearn")
+    file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz" if package and package.origin else None
+    if file is not None and file.is_file():
+        return np.loadtxt(file, delimiter=",")
+    from sklearn.datasets import load_digits
+
+    loaded = load_digits()
+    return np.column_stack([loaded.data, loaded.target])
 
 
 def _from_path(path: Path, known: KnownImageSet, reading: Reading) -> ImageSet:

@@ -22,8 +22,8 @@ from leanformer.foundation.records.sums import check_seal, sha256, unseal
 from leanformer.models import families
 from leanformer.models import preprocessing as preparing
 from leanformer.models.cards import write_card
-from leanformer.models.huggingface.old_configs import with_type
 from leanformer.models.loading import Checkpoint, Loaded, fill
+from leanformer.models.old_configs import with_type
 from leanformer.models.preprocessing import CLASSES, class_fields
 from leanformer.models.registration import SAVED, register
 from leanformer.models.standalone import write_code

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special  # scipy.stats has the same quantiles, and takes a second to import
 
 from leanformer.foundation.records.base import RecordPart
 
@@ -33,7 +33,7 @@ class BadRuns(RecordPart):
 
 def upper_bound(bad: int, runs: int, confidence: float = CONFIDENCE) -> float:
     """The largest share of bad runs that is compatible with what was seen."""
-    return 1.0 if bad >= runs else float(stats.beta.ppf(confidence, bad + 1, runs - bad))
+    return 1.0 if bad >= runs else float(special.betaincinv(bad + 1, runs - bad, confidence))
 
 
 def bad_runs(
@@ -74,6 +74,6 @@ def dominating(differences: Mapping[Any, float], least: float = 0.0) -> Any | No
     distances = np.abs(values - values.mean()) / deviation
     if abs(values[distances.argmax()] - np.median(values)) <= least:
         return None
-    t = float(stats.t.ppf(1 - OUTLIER_ERROR / (2 * count), count - 2))
+    t = float(special.stdtrit(count - 2, 1 - OUTLIER_ERROR / (2 * count)))
     limit = (count - 1) / math.sqrt(count) * math.sqrt(t**2 / (count - 2 + t**2))
     return list(differences)[int(distances.argmax())] if distances.max() > limit else None

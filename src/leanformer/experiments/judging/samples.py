@@ -12,7 +12,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy import stats
+from scipy import special
 
 from leanformer.experiments.judging.estimates import Interval, interval
 from leanformer.experiments.judging.stopping_rules import ERROR, Rule
@@ -59,7 +59,7 @@ def over_samples(
     differences = sign * scale * (ours.astype(np.float64) - theirs)
     over_seeds = interval(differences.mean(axis=1), rule, error, math.sqrt(2) * resolution)
     variance = _variance_of_samples(differences) / samples if samples > 1 and seeds > 1 else 0.0
-    half = float(stats.t.ppf(1 - error, samples - 1)) * math.sqrt(variance) if variance else 0.0
+    half = float(special.stdtrit(samples - 1, 1 - error)) * math.sqrt(variance) if variance else 0.0
     right_or_wrong = bool(np.isin(ours, (0, 1)).all() and np.isin(theirs, (0, 1)).all())
     return SampleInterval(
         interval=None if over_seeds is None else _widened(over_seeds, half),

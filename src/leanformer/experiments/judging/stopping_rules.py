@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 from pydantic import Field, model_validator
-from scipy import stats
+from scipy import special
 
 from leanformer.foundation.records.base import RecordPart
 
@@ -79,7 +79,7 @@ class Rule(RecordPart):
         if self.kind == "always":
             return always_valid(seeds, 2 * error)
         if self.kind == "fixed" or seeds < self.looks[0]:
-            return float(stats.t.ppf(1 - error, seeds - 1))
+            return float(special.stdtrit(seeds - 1, 1 - error))
         reached = max(index for index, look in enumerate(self.looks) if look <= seeds)
         return boundaries(tuple(self.looks), error)[reached]
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 from pydantic import computed_field
-from scipy import stats
+from scipy import special
 
 from leanformer.experiments import sentences
 from leanformer.experiments.judging.estimates import Estimate, Interval, differences, estimate, interval
@@ -247,7 +247,7 @@ def more_seeds(difference: Estimate, margin: float, rule: Rule | None = None, er
         return FEWEST_SEEDS - difference.seeds
     later = rule if rule is not None and rule.kind == "looks" else ALWAYS
     counts = np.asarray([look for look in later.looks or range(MOST_SEEDS + 1) if look > difference.seeds])
-    reach = np.asarray([later.critical(count, error) for count in counts]) + stats.t.ppf(POWER, counts - 1)
+    reach = np.asarray([later.critical(count, error) for count in counts]) + special.stdtrit(counts - 1, POWER)
     counts, reach = counts[np.isfinite(reach)], reach[np.isfinite(reach)]
     enough = np.flatnonzero(reach * difference.deviation / np.sqrt(counts) <= abs(difference.mean + margin))
     return int(counts[enough[0]]) - difference.seeds if enough.size else None

@@ -25,7 +25,7 @@ from transformers import (
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from leanformer.foundation.records.files import read_json
-from leanformer.models.huggingface.old_configs import with_type
+from leanformer.models.old_configs import with_type
 
 
 def model_from(source: Path) -> PreTrainedModel:
