@@ -23,11 +23,12 @@ import leanformer as lf
 from leanformer.architecture import Architecture
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.experiments.budgets import Budget, steps_of
-from leanformer.experiments.comparison import as_seeds, read_record, summarise
+from leanformer.experiments.comparison import as_seeds
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.overrides import adjusted, redesigned
 from leanformer.experiments.plan import make_plan
 from leanformer.experiments.sentences import as_sentence
+from leanformer.experiments.summary import read_record, summarise
 from leanformer.foundation.machine import cores
 from leanformer.report import comparison as report
 from leanformer.report import page

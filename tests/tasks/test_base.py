@@ -42,7 +42,7 @@ class Mine(Task):
 
 
 def test_kinds_say_what_is_predicted() -> None:
-    assert sorted([*FORMER.values(), "text-classes"]) == sorted(tasks.TASKS.names())
+    assert sorted([*FORMER.values(), "text-classes", "tuning-part"]) == sorted(tasks.TASKS.names())
     for former, kind in FORMER.items():
         task = tasks.read({"kind": kind})
         assert task.to_dict()["kind"] == kind

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leanformer.experiments.comparison import compare, summarise
+from leanformer.experiments.comparison import compare
+from leanformer.experiments.summary import summarise
 from leanformer.models.names import architecture_of
 from leanformer.models.weights import from_pretrained
 from leanformer.tasks.next_token import NextToken

@@ -157,6 +157,24 @@ def compare(
         float | None,
         typer.Option(metavar="M", min=0, help="By how much a model may be worse and hold.", rich_help_panel=STATISTICS),
     ] = None,
+    tune: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SETTINGS",
+            help='Tune for every arm alike, "lr" or "lr,weight_decay", on samples that the verdict never sees.',
+            rich_help_panel=STATISTICS,
+        ),
+    ] = None,
+    tune_share: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="Of a run's steps, what a trial takes [default: 1].", rich_help_panel=STATISTICS
+        ),
+    ] = None,
+    tune_seeds: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Seeds of a trial [default: 2].", rich_help_panel=STATISTICS),
+    ] = None,
     jobs: Jobs = None,
     log_with: LogWith = "",
     out: Out = None,
@@ -197,7 +215,7 @@ def show_verdict(record: "Comparison", as_json: bool, folder: Path | None = None
 
 def show_comparison(record: "Comparison", folder: Path, as_json: bool) -> None:
     """Write the record and its report, and print it."""
-    from leanformer.experiments.comparison import RECORD
+    from leanformer.experiments.summary import RECORD
     from leanformer.foundation.progress import RunsProgress
     from leanformer.foundation.records.keeping import publish
 

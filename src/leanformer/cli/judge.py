@@ -70,8 +70,8 @@ def judge(
     if margin is None:
         raise ValueError("judge needs --margin: by how much an arm may be worse and still hold, in the score's units")
 
-    from leanformer.experiments.comparison import RECORD
     from leanformer.experiments.judged_scores import judge as run
+    from leanformer.experiments.summary import RECORD
 
     folder = writable(out or Path("runs") / f"judge-{scores.stem}")
     record = run(

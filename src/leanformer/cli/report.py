@@ -22,7 +22,7 @@ def report(
     From a folder with runs, the record is made again, with whatever has finished since. A record alone is enough too.
     Several sweeps are drawn side by side, in one figure.
     """
-    from leanformer.experiments import comparison, sweep
+    from leanformer.experiments import summary, sweep
     from leanformer.experiments.glue import RECORD, Glue
     from leanformer.foundation.progress import RunsProgress
     from leanformer.foundation.records.keeping import publish
@@ -47,4 +47,4 @@ def report(
         publish(record, folder / RECORD, say=say)
         show(record, as_json)
     else:
-        show_comparison(comparison.read_record(first), folder, as_json)
+        show_comparison(summary.read_record(first), folder, as_json)

@@ -30,6 +30,24 @@ class Share:
         return range(self.index, length, self.count)
 
 
+TUNING_SHARE = 0.2
+"""Of the training samples, what settings are tuned on."""
+
+
+def tuning_rows(size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the training samples to train on while settings are tuned, and rows to score the settings on.
+
+    Args:
+        size: number of training samples.
+        most: the most rows to score on, such as the number of held-out samples.
+    """
+    count = max(1, min(round(TUNING_SHARE * size), most))
+    if size - count < 1:
+        raise ValueError(f"settings cannot be tuned on {size} training samples: needed are at least 2")
+    rows = np.random.default_rng(0).permutation(size)
+    return np.sort(rows[count:]), np.sort(rows[:count])
+
+
 @dataclass(frozen=True)
 class Order:
     """Which samples make up the batch of each step: one permutation per epoch, drawn from the seed."""

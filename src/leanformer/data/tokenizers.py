@@ -23,6 +23,7 @@ from leanformer.data.cache import cached_folder
 from leanformer.data.checks import BadData, reading
 from leanformer.data.corpora import END, Corpus
 from leanformer.data.locations import data_root, needed
+from leanformer.data.order import TUNING_SHARE
 from leanformer.data.pieces import cut, encoded
 from leanformer.foundation.records.files import read_json, write_json
 
@@ -209,6 +210,24 @@ class Packed:
     size_bytes: int
     """Bytes of the documents as UTF-8."""
     documents: int
+
+    def for_tuning(self, most: int, fewest: int) -> tuple[Packed, Packed]:
+        """The first tokens to train on while settings are tuned, and the last ones to score the settings on.
+
+        Args:
+            most: the most tokens to score on.
+            fewest: tokens that each part must have.
+        """
+        whole = len(self.tokens)
+        count = max(fewest, min(round(TUNING_SHARE * whole), most))
+        if whole - count < fewest:
+            raise BadData(f"settings cannot be tuned on {whole} training tokens: needed are at least {2 * fewest}")
+        return self._slice(0, whole - count), self._slice(whole - count, whole)
+
+    def _slice(self, start: int, end: int) -> Packed:
+        """Some of the tokens; bytes and documents are in proportion."""
+        share = (end - start) / len(self.tokens)
+        return Packed(self.tokens[start:end], round(share * self.size_bytes), max(1, round(share * self.documents)))
 
 
 def packed(texts: Corpus, made: Tokenizer, name: str, end: str = END, most: int | None = None) -> tuple[Packed, Packed]:

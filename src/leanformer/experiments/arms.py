@@ -19,6 +19,8 @@ from leanformer.architecture import Architecture
 
 ORIGINAL, LEAN, SHALLOW, WIDE = "original", "lean", "shallow", "wide"
 MATCHED_MLP, MATCHED_DEPTH = "matched-mlp", "matched-depth"
+FOLDERS = ("figures", "tuning", "tuned")
+"""What a comparison's folder holds beside its arms."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,10 @@ class Arm:
 
 def checked_name(name: str) -> str:
     """A name that is safe as a folder's: it comes from people and from files."""
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w.+-]{0,99}", name) or name == "figures":
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w.+-]{0,99}", name) or name in FOLDERS:
         raise ValueError(
-            f"an arm's name is up to 100 letters, digits and . _ + -, begins with a letter, and is not figures; "
-            f"got {name!r}"
+            f"an arm's name is up to 100 letters, digits and . _ + -, begins with a letter, and is not "
+            f"{' or '.join(FOLDERS)}; got {name!r}"
         )
     return name
 

@@ -8,7 +8,7 @@ what is there.
 from __future__ import annotations
 
 import contextlib
-import statistics
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,34 +16,27 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numpy import ndarray
-
 from leanformer import tasks
 from leanformer.architecture import Architecture
-from leanformer.costs.closed_forms import Setting, formula
 from leanformer.experiments.budgets import Budget
-from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves
+from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
-from leanformer.experiments.judging.estimates import estimate
-from leanformer.experiments.judging.judgement import judge_arms
 from leanformer.experiments.overrides import Settings, adjusted, arm_names, check_choices
-from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
-from leanformer.experiments.plan import PLAN, ComparisonPlan, folder_of, make_plan, read_plan, to_next_look
+from leanformer.experiments.plan import ComparisonPlan, folder_of, make_plan, read_plan, to_next_look
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
 from leanformer.experiments.registration import wanted_rule
+from leanformer.experiments.summary import RECORD, TUNED, summarise
+from leanformer.experiments.tuning.running import Trials, wanted_tuning
 from leanformer.foundation.arguments import ArgumentError, names, writable
 from leanformer.foundation.machine import from_first_process, is_first_process
-from leanformer.foundation.records.circumstances import fields_of
 from leanformer.foundation.records.files import locked
 from leanformer.foundation.records.keeping import publish
 from leanformer.runners import choose
-from leanformer.runners.base import Event, read_failure
+from leanformer.runners.base import Event
 from leanformer.runners.choice import findable_jobs
 from leanformer.training.loop import check_tracker
-from leanformer.training.monitoring import step_seconds
-from leanformer.training.outcomes import read_outcomes
-from leanformer.training.result import Result, check_data, is_finished, read_result
+from leanformer.training.result import is_finished
 
 if TYPE_CHECKING:
     from leanformer.conditioning.watching import Rule as Projections
@@ -51,13 +44,8 @@ if TYPE_CHECKING:
     from leanformer.experiments.own_loop.function import Train
     from leanformer.tasks.base import Metric
 
-RECORD = "comparison.json"
 DEFAULT = "digits"
 """The recipe that is run where none is named."""
-
-
-class NothingFinished(ValueError):  # noqa: N818
-    """No run of a comparison has a result."""
 
 
 def compare(
@@ -68,6 +56,9 @@ def compare(
     until: str | None = None,
     max_seeds: int | None = None,
     margin: float | None = None,
+    tune: str | Sequence[str] | None = None,
+    tune_share: float | None = None,
+    tune_seeds: int | None = None,
     steps: int | None = None,
     batch: int | None = None,
     lr: float | None = None,
@@ -123,6 +114,10 @@ def compare(
             intervals allow for the looks.
         max_seeds: the most seeds of such a comparison [default: 30].
         margin: by how much the metric may be worse and the model still hold.
+        tune: settings to tune for every arm alike, "lr" or "lr,weight_decay", on seeds and samples that the verdict
+            never sees. The comparison is then made twice: with the recipe's settings and with each arm's best.
+        tune_share: the share of a run's steps that a trial takes [default: 1].
+        tune_seeds: seeds of a trial [default: 2].
         steps, batch, lr, precision: other settings of the training: optimizer steps of the original, samples per step,
             the peak learning rate; "float32", "bfloat16" or "float16".
         settings: any others, such as {"training.clip": 0.5, "task.shift": 2} or ["training.clip=0.5"].
@@ -193,6 +188,9 @@ def compare(
             margin=margin,
             jobs=jobs,
             log_with=log_with,
+            tune=tune,
+            tune_share=tune_share,
+            tune_seeds=tune_seeds,
             hooks=hooks,
         )
         if is_first_process():
@@ -233,6 +231,9 @@ def run_comparison(
     margin: float | None = None,
     jobs: int | None = None,
     log_with: str = "",
+    tune: str | Sequence[str] | None = None,
+    tune_share: float | None = None,
+    tune_seeds: int | None = None,
     hooks: Hooks = Hooks(),  # noqa: B008  it cannot be changed
 ) -> Comparison:
     """Train what a folder lacks of a recipe's comparison; returns the record, which the caller writes."""
@@ -250,16 +251,39 @@ def run_comparison(
             for line in data.contents().lines():
                 hooks.say(line)
         fitted = recipe.fitted(data.options)
-        plan: ComparisonPlan | None = from_first_process(
-            lambda: make_plan(fitted, chosen, wanted, equal, out, data, margin)
-        )
-        while plan is not None:
-            _run_open(plan, out, jobs, log_with, hooks)
+        asked = wanted_tuning(tune, fitted.training, tune_share, tune_seeds)
+        planned = partial(make_plan, fitted, chosen, wanted, equal, data=data, margin=margin)
+        plan: ComparisonPlan = from_first_process(lambda: planned(out, tuning=asked))
+        run = partial(_run_to_the_end, jobs=jobs, log_with=log_with, hooks=hooks)
+        record = run(plan, out)
+        if plan.tuning is not None:
+            runner = choose(jobs, plan.training.threads, log_with)
+            best = Trials(plan, plan.tuning, fitted.task, data.metric.higher_is_better, out).tune(runner, hooks).best
+            again = from_first_process(lambda: planned(out / TUNED, settings=best))
+            from_first_process(lambda: take_over(read_plan(out), out, again, out / TUNED))
+            run(again, out / TUNED)
             record = summarise(out)
-            plan = None if is_decided(record) else from_first_process(partial(to_next_look, plan, out))
-            if plan is not None and is_first_process():
-                hooks.say(f"{record.verdict.words}; next look: {len(plan.seeds)} seeds")
         return record
+
+
+def _run_to_the_end(plan: ComparisonPlan, out: Path, *, jobs: int | None, log_with: str, hooks: Hooks) -> Comparison:
+    """Train a plan's open runs and, where it has looks, those of the next look until the verdict is decided."""
+    following: ComparisonPlan | None = plan
+    while following is not None:
+        _run_open(following, out, jobs, log_with, hooks)
+        record = summarise(out)
+        following = None if is_decided(record) else from_first_process(partial(to_next_look, following, out))
+        if following is not None and is_first_process():
+            hooks.say(f"{record.verdict.words}; next look: {len(following.seeds)} seeds")
+    return record
+
+
+def take_over(shared: ComparisonPlan, folder: Path, tuned: ComparisonPlan, out: Path) -> None:
+    """Copy runs whose best settings are the shared ones: training them again gives the same bits."""
+    for arm, seed in set(shared.runs()) & set(tuned.runs()):
+        there, here = folder_of(folder, arm, seed), folder_of(out, arm, seed)
+        if shared.training_of(arm) == tuned.training_of(arm) and is_finished(there) and not is_finished(here):
+            shutil.copytree(there, here, dirs_exist_ok=True)
 
 
 def is_decided(record: Comparison) -> bool:
@@ -304,137 +328,3 @@ def as_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
     if not listed or not all(isinstance(seed, Integral) and seed >= 0 for seed in listed):
         raise ValueError(f"seeds must be a number of seeds, or whole numbers from 0 on, got {seeds!r}")
     return tuple(sorted({int(seed) for seed in listed}))
-
-
-# The record
-
-
-def read_record(path: Path) -> Comparison:
-    """The record of a comparison: made again from a folder with runs, or read where there is only the record."""
-    if (path / PLAN).is_file():
-        return summarise(path)
-    if (path / OWN_PLAN).is_file():
-        from leanformer.experiments.own_loop import comparison as own_loop
-
-        return own_loop.summarise(path)
-    file = path / RECORD if path.is_dir() else path
-    if not file.is_file():
-        raise ValueError(f"{path} holds no comparison: it has neither {PLAN} nor {RECORD}")
-    return Comparison.read(file)
-
-
-def summarise(out: Path) -> Comparison:
-    """The record of a comparison from its folder alone: costs and scores by arm, verdicts, and every run's curves."""
-    plan = read_plan(out)
-    failures = {
-        (arm, seed): text
-        for arm in plan.arms
-        for seed in plan.seeds
-        if (text := read_failure(folder_of(out, arm, seed))) is not None
-    }
-    results = {arm: _results(out, arm, plan) for arm in plan.arms}
-    finished = [result for runs in results.values() for result in runs.values()]
-    if not finished:
-        reasons = "".join(f"; {text}" for text in failures.values())
-        raise NothingFinished(f"no run in {out} is finished yet{reasons}")
-    _check_same_data(out, results)
-    metric = finished[0].metric
-    scores = {arm: {seed: result.score for seed, result in runs.items()} for arm, runs in results.items()}
-    return Comparison(
-        name=plan.name,
-        source=plan.source,
-        seeds=plan.seeds,
-        budget=plan.budget,
-        margin=plan.margin,
-        amendments=plan.amendments,
-        metric=metric,
-        baselines=finished[0].baselines,
-        arms={arm: _arm(out, arm, plan, results[arm]) for arm in plan.arms},
-        verdict=judge_arms(
-            scores,
-            plan.margin,
-            metric,
-            rule=plan.rule,
-            diverged=[arm for arm, _ in failures],
-            outcomes=_outcomes(out, results),
-        ),
-        failures={f"{arm}, seed {seed}": text for (arm, seed), text in failures.items()},
-        task=plan.task,
-        training=plan.training,
-        runs={
-            arm: {
-                str(seed): RunCurves(evaluations=result.evaluations, losses=thinned(result.losses))
-                for seed, result in runs.items()
-            }
-            for arm, runs in results.items()
-        },
-        **fields_of(plan.circumstances),
-    )
-
-
-def _outcomes(out: Path, results: Mapping[str, Mapping[int, Result]]) -> dict[str, dict[int, ndarray]]:
-    """By arm and seed, the outcome of every held-out sample, where runs have kept them."""
-    return {
-        arm: {
-            seed: found
-            for seed, result in runs.items()
-            if (found := read_outcomes(folder_of(out, arm, seed), result)) is not None
-        }
-        for arm, runs in results.items()
-    }
-
-
-def thinned(curve: Sequence[tuple[int, float]], most: int = 100) -> list[tuple[int, float]]:
-    """A curve with no more points than a figure shows, the last one among them."""
-    every = -(-len(curve) // most) if curve else 1
-    return list(reversed(list(reversed(curve))[::every]))
-
-
-def _results(out: Path, arm: str, plan: ComparisonPlan) -> dict[int, Result]:
-    found = {seed: read_result(folder_of(out, arm, seed)) for seed in plan.seeds}
-    for seed, result in found.items():
-        if result is not None:
-            plan.check_result(folder_of(out, arm, seed), arm, seed, result)
-    return {seed: result for seed, result in found.items() if result is not None}
-
-
-def _check_same_data(out: Path, results: Mapping[str, Mapping[int, Result]]) -> None:
-    """All runs must have been trained on the same data, as far as they say it."""
-    known = [
-        (folder_of(out, arm, seed), result)
-        for arm, runs in results.items()
-        for seed, result in runs.items()
-        if result.data
-    ]
-    for folder, result in known[1:]:
-        check_data(folder, result, known[0][1].data, str(known[0][0]))
-
-
-def _arm(out: Path, arm: str, plan: ComparisonPlan, runs: Mapping[int, Result]) -> ArmResult:
-    architecture, training = plan.architectures[arm], plan.training
-    setting = Setting(
-        batch=training.batch // training.accumulate,
-        tokens=plan.tokens,
-        precision="float32" if training.precision == "float32" else "bfloat16",
-    )
-    cost = formula(architecture, setting).cost(architecture, setting)
-    kappas = [last.median_over_layers for result in runs.values() if (last := result.evaluations[-1].kappa)]
-    scores = [result.score for result in runs.values()]
-    return ArmResult(
-        name=arm,
-        architecture=architecture,
-        params=cost.params.total,
-        forward_macs=cost.forward_macs / setting.batch,
-        memory_bytes=cost.memory_bytes,
-        step_seconds=_step_seconds([folder_of(out, arm, seed) for seed in runs]),
-        steps=plan.steps[arm],
-        score=estimate(scores) if scores else None,
-        scores={str(seed): score for seed, score in zip(runs, scores, strict=True)},
-        kappa=statistics.median(kappas) if kappas else None,
-    )
-
-
-def _step_seconds(folders: Sequence[Path]) -> float | None:
-    """Median over stretches of steps of all seeds."""
-    times = [seconds for folder in folders for seconds in step_seconds(folder)]
-    return statistics.median(times) if times else None

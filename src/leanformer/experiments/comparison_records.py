@@ -13,6 +13,7 @@ from leanformer.experiments.judging.judgement import ComparisonVerdict
 from leanformer.experiments.judging.stopping_rules import FEWEST_SEEDS
 from leanformer.experiments.judging.verdicts import decide
 from leanformer.experiments.registration import Amendment
+from leanformer.experiments.tuning.records import Tuning
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord
 from leanformer.tasks.base import Metric
@@ -43,6 +44,15 @@ class ArmResult(RecordPart):
     """By seed."""
     kappa: float | None
     """κ of the attention at the end: the median over layers, samples and seeds."""
+
+
+class Tuned(RecordPart):
+    """The same comparison with every arm at its own best settings."""
+
+    seeds: Sequence[int | str]
+    arms: dict[ArmLabel, ArmResult]
+    verdict: ComparisonVerdict
+    failures: dict[str, str]
 
 
 class RunCurves(RecordPart):
@@ -118,6 +128,10 @@ class Comparison(DatedRecord):
     verdict: ComparisonVerdict
     failures: dict[str, str]
     """Runs that diverged, and why."""
+    tuning: Tuning | None = None
+    """What was found when settings were tuned for every arm."""
+    tuned: Tuned | None = None
+    """None as long as no tuned run has finished."""
     task: Json | None
     training: PlainTraining | None
     notes: list[str] = []
@@ -129,11 +143,29 @@ class Comparison(DatedRecord):
         """The verdict first, then what follows from it."""
         failures = [sentences.did_not_finish(text) for text in self.failures.values()]
         amended = [change.words for change in self.amendments]
-        found = [*self.verdict.all_words, *amended, *self._savings(), *failures] or [self.verdict.words]
+        found = [*self.verdict.all_words, *self._tuned_words(), *amended, *self._savings(), *failures] or [
+            self.verdict.words
+        ]
         if self.baselines:
             trivial = {name: [value] for name, value in self.baselines.items()}
             found.append(sentences.baselines(self.metric.name, trivial))
         return [*found, *self.notes]
+
+    def _tuned_words(self) -> list[str]:
+        if self.tuning is None:
+            return []
+        found = [sentences.best_settings(self.tuning)]
+        if self.tuned is not None:
+            found.append(sentences.tuned(self.tuned.verdict.words))
+            found.append(sentences.robustness(self.robust, self.verdict.outcome, self.tuned.verdict.outcome))
+            found += [sentences.did_not_finish(text) for text in self.tuned.failures.values()]
+        return found
+
+    @property
+    def robust(self) -> bool | None:
+        """Whether the verdicts at the shared settings and at each arm's best agree; None if either cannot tell."""
+        found = (self.verdict.outcome, self.tuned.verdict.outcome if self.tuned is not None else None)
+        return None if None in found or "cannot tell" in found else found[0] == found[1]
 
     def _savings(self) -> list[str]:
         if not {LEAN, ORIGINAL} <= self.arms.keys():

@@ -16,13 +16,13 @@ from leanformer.data.glue import GLUE_TASKS
 from leanformer.data.hub import NotAvailable
 from leanformer.experiments import recipes, sentences
 from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, ArmName
-from leanformer.experiments.comparison import RECORD as COMPARISON
 from leanformer.experiments.comparison import place_of, run_comparison
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.hooks import Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import Estimate, estimate
 from leanformer.experiments.judging.verdicts import Pair, Verdict, judge_pairs
 from leanformer.experiments.overrides import Settings, adjusted
+from leanformer.experiments.summary import RECORD as COMPARISON
 from leanformer.foundation.arguments import check_types, names
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.base import Json, Migration, RecordPart

@@ -18,12 +18,14 @@ from leanformer.experiments.judging.stopping_rules import Rule, fixed
 from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.registration import Amendment, amendments, first_plan, later_plan
+from leanformer.experiments.tuning.records import TuningPlan, trained_with
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record
 from leanformer.foundation.records.circumstances import Circumstances, circumstances
 from leanformer.foundation.registry import without_folder
 from leanformer.tasks.base import Data, Task
 from leanformer.training.result import RESULT, Result, check_data, is_finished, with_current_task
 from leanformer.training.run import PlainTraining, Run, differences, write_run
+from leanformer.training.settings import Training
 
 PLAN = "plan.json"
 
@@ -67,6 +69,10 @@ class ComparisonPlan(Record):
     """Length of a text."""
     samples: int | None = 0
     """For training; None where they have no end."""
+    tuning: TuningPlan | None = None
+    """What is tuned for every arm, if anything is."""
+    settings: dict[ArmName, dict[str, float]] = {}
+    """Of arms that are trained with other settings than `training` says: their best ones, if they were tuned."""
     circumstances: Circumstances
     """The command, the commit and the machine that began it."""
 
@@ -79,15 +85,18 @@ class ComparisonPlan(Record):
             name=arm,
             architecture=self.architectures[arm],
             task=task,
-            training=replace(self.training, steps=self.steps[arm]),
+            training=self.training_of(arm),
             seed=seed,
-            start=_start(self.start, arm, seed),
+            start=started_from(self.start, arm, seed),
         )
+
+    def training_of(self, arm: str) -> Training:
+        return replace(trained_with(self.training, self.settings.get(arm, {})), steps=self.steps[arm])
 
     def check_result(self, folder: Path, arm: str, seed: int, result: Result) -> None:
         """A `ValueError` if a folder holds the result of another run than was planned for it."""
         planned: dict[str, Any] = {"name": arm, "seed": seed, "architecture": self.architectures[arm].to_dict()}
-        planned["training"] = replace(self.training, steps=self.steps[arm]).to_dict()
+        planned["training"] = self.training_of(arm).to_dict()
         planned["task"] = {key: value for key, value in self.task.items() if key in result.task}
         found = {key: value for key, value in result.to_dict().items() if key in planned}
         found["task"] = {key: value for key, value in result.task.items() if key in self.task}
@@ -110,7 +119,7 @@ def read_plan(out: Path) -> ComparisonPlan:
     return ComparisonPlan.read(out / PLAN)
 
 
-def _start(folder: str, arm: str, seed: int) -> str:
+def started_from(folder: str, arm: str, seed: int) -> str:
     """The trained run that this one begins with. Seeds beyond those that were trained begin again with the first."""
     if not folder:
         return ""
@@ -129,6 +138,8 @@ def make_plan(
     out: Path,
     data: Data,
     margin: float | None,
+    tuning: TuningPlan | None = None,
+    settings: Mapping[str, Mapping[str, float]] | None = None,
 ) -> ComparisonPlan:
     """The plan, joined with the one that the folder holds already, written down with a folder for every run.
 
@@ -140,6 +151,8 @@ def make_plan(
         out: the comparison's folder.
         data: of the recipe's task.
         margin: as it was asked for; None leaves the margin of a folder as it is.
+        tuning: what is tuned for every arm; None leaves it as it is in a folder.
+        settings: of arms that are trained with settings of their own.
     """
     for arm, design in recipe.architectures().items():
         _check_fit(arm, design, data)
@@ -156,7 +169,12 @@ def make_plan(
         results = finished_runs(out, there)
         if results:
             chosen, rule = later_plan(there.rule, there.seeds, seeds, wanted, str(out))
+        tuning = tuning or there.tuning
+        if there.settings != (settings or {}):
+            tuned = differences(there.settings, settings or {})
+            raise ValueError(f"{out} was trained with other settings: {tuned}; choose another folder")
         changes = {
+            "tuning": (_tuned(there.tuning), _tuned(tuning)),
             "margin": (there.margin, recipe.margin),
             "number of seeds": (len(there.seeds), len(chosen)),
             "arms": (", ".join(there.arms), ", ".join(dict.fromkeys((*there.arms, *recipe.arms)))),
@@ -185,10 +203,16 @@ def make_plan(
         source=data.source,
         tokens=data.tokens,
         samples=data.size,
+        tuning=tuning,
+        settings={arm: dict(values) for arm, values in (settings or {}).items()},
         circumstances=there.circumstances if there is not None else circumstances(),
     )
     _write(plan, recipe.task, out)
     return plan
+
+
+def _tuned(plan: TuningPlan | None) -> str:
+    return "nothing" if plan is None else f"{plan.names}, {plan.share:g} of the steps, {len(plan.seeds)} seeds"
 
 
 def to_next_look(plan: ComparisonPlan, out: Path) -> ComparisonPlan | None:

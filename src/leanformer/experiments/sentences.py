@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from leanformer.experiments.judging.estimates import Effects, Estimate
     from leanformer.experiments.judging.failures import BadRuns
     from leanformer.experiments.judging.verdicts import Verdict
+    from leanformer.experiments.tuning.records import Tuning
 
 
 def as_sentence(phrase: str) -> str:
@@ -149,6 +150,42 @@ def attribution(parts: Effects, unit: str) -> str:
     return (
         f"the difference is the sum of two: fewer layers alone (shallow − original) {shown(parts.depth)}; "
         f"heads and MLP at that depth (lean − shallow) {shown(parts.heads)}"
+    )
+
+
+# Tuning
+
+
+def settings(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in values.items())
+
+
+def best_settings(found: Tuning) -> str:
+    """What was best for each arm, and what it took to find it."""
+    best = "; ".join(
+        f"{arm} {settings(values)}" + ("" if found.inside[arm] else ", at the end of what was tried")
+        for arm, values in found.best.items()
+    )
+    spent = f"{len(found.trials)} trials, as long as {found.runs_worth:.1f} runs for each arm"
+    return f"tuned on a part of the training samples ({spent}), the best settings are: {best}"
+
+
+def tuned(words: str) -> str:
+    return f"with each arm at its best settings, {words}"
+
+
+def robustness(robust: bool | None, at_shared: str | None, at_best: str | None) -> str:
+    """Whether the verdict depends on the settings."""
+    if robust:
+        return f"this verdict is robust: lean {at_best} at the shared settings and at each arm's best"
+    if robust is None:
+        return (
+            f"whether this verdict is robust cannot be told: at the shared settings it is “{at_shared}”, at each arm's "
+            f"best “{at_best}”"
+        )
+    return (
+        f"this verdict is not robust: lean {at_shared} at the shared settings and {at_best} at each arm's best; the "
+        f"latter is what the designs can do"
     )
 
 

@@ -20,8 +20,8 @@ from leanformer import models, tasks
 from leanformer.architecture import KEEPS, Architecture
 from leanformer.conditioning.query_key import query_key_ranks
 from leanformer.costs.closed_forms import formula
-from leanformer.experiments import comparison
-from leanformer.experiments.comparison import NothingFinished, place_of, run_comparison
+from leanformer.experiments import summary
+from leanformer.experiments.comparison import place_of, run_comparison, without_own_loop
 from leanformer.experiments.comparison_records import ArmResult, Comparison
 from leanformer.experiments.grid import Grid
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
@@ -31,6 +31,8 @@ from leanformer.experiments.overrides import Settings, Sizes, adjusted, axes, ch
 from leanformer.experiments.plan import folder_of
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
+from leanformer.experiments.summary import RECORD as COMPARISON
+from leanformer.experiments.summary import NothingFinished
 from leanformer.experiments.sweep_records import Difference, LeftOut, PlannedCell, Sweep, SweepCell, SweepPlan, in_words
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import circumstances, fields_of
@@ -239,7 +241,7 @@ def sweep(
         from leanformer.experiments.own_loop.sweep import sweep_own
 
         return sweep_own(**arguments)
-    design = comparison.without_own_loop({"lean": None, "arm": (), **arguments})["model"]
+    design = without_own_loop({"lean": None, "arm": (), **arguments})["model"]
     check_choices(arguments)
     vary = {**axes(vary or ()), **axes(sizes)}
     given = as_recipe(recipe)
@@ -292,7 +294,7 @@ def _swept(
                 hooks.say(str(error))
                 continue
             if is_first_process():
-                keep(compared, out / place / comparison.RECORD)
+                keep(compared, out / place / COMPARISON)
         return from_first_process(lambda: summarise(out))
 
 
@@ -381,7 +383,7 @@ def summarise(out: Path) -> Sweep:
     unfinished: list[LeftOut] = []
     for place in dict.fromkeys(cell.place for cell in plan.cells):
         try:
-            records[place] = comparison.read_record(out / place)
+            records[place] = summary.read_record(out / place)
         except ValueError as error:
             if not isinstance(error, NothingFinished) and any((out / place).glob("*/seed-*")):
                 raise  # damaged: to leave the place out would change what the sweep shows

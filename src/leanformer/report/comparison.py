@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.table import Table
 
@@ -44,6 +44,7 @@ def _columns(record: Comparison) -> dict[str, Cell]:
         "run": lambda arm: formats.duration(arm.run_seconds),
         score: lambda arm: cells.score(arm.score, record.metric.unit),
         "κ": lambda arm: formats.significant(arm.kappa),
+        **_tuned(record),
     }
     arms = record.arms.values()
     return {
@@ -51,6 +52,23 @@ def _columns(record: Comparison) -> dict[str, Cell]:
         for name, cell in columns.items()
         if name == score or any(cell(arm) != formats.NOTHING for arm in arms)
     }
+
+
+def _tuned(record: Comparison) -> dict[str, Cell]:
+    """Columns with the best settings of every arm and its score at them."""
+    tuning, tuned, unit = record.tuning, record.tuned, record.metric.unit
+    columns: dict[str, Cell] = {}
+    for setting in tuning.plan.settings if tuning is not None else ():
+        columns[f"best {setting.name}"] = functools.partial(_best, tuning.best if tuning else {}, setting.name)
+    if tuned is not None:
+        columns[f"{record.metric.name} at best"] = lambda arm: cells.score(
+            tuned.arms[arm.name].score if arm.name in tuned.arms else None, unit
+        )
+    return columns
+
+
+def _best(best: Mapping[str, Mapping[str, float]], name: str, arm: ArmResult) -> str:
+    return f"{best[arm.name][name]:g}" if arm.name in best else formats.NOTHING
 
 
 def _own_sizes(record: Comparison) -> dict[str, Cell]:

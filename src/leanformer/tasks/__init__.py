@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leanformer.tasks.pixel_classes import PixelClasses as PixelClasses
     from leanformer.tasks.sentence_classes import SentenceClasses as SentenceClasses
     from leanformer.tasks.text_classes import TextClasses as TextClasses
+    from leanformer.tasks.tuning_part import TuningPart as TuningPart
 
 _HOMES = {
     "ByteClasses": "byte_classes",
@@ -40,6 +41,7 @@ _HOMES = {
     "PixelClasses": "pixel_classes",
     "SentenceClasses": "sentence_classes",
     "TextClasses": "text_classes",
+    "TuningPart": "tuning_part",
 }
 
 TASKS: "Registry[type[Task]]" = Registry(

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float, Shaped
@@ -150,6 +151,24 @@ class Data(ABC):
 
     def check_model(self, design: Architecture) -> None:
         """Raise a `ValueError` if a model of that design cannot learn these data."""
+
+    def for_tuning(self) -> Data:
+        """The data that settings are tuned on: the training samples alone, some of which take the held-out ones' place.
+
+        Data with a test split give up that split instead, since the verdict is on the test split only.
+        """
+        raise ValueError(
+            f"{self.source} has no part that settings can be tuned on: its class of data, {type(self).__name__}, "
+            f"needs a method for_tuning (docs/own_task.md)"
+        )
+
+    def changed(self, **attributes: Any) -> Self:
+        """A copy with other attributes, and therefore with another identity."""
+        other = copy.copy(self)
+        other.__dict__.pop("identity", None)
+        for name, value in attributes.items():
+            setattr(other, name, value)
+        return other
 
     @functools.cached_property
     def identity(self) -> str:

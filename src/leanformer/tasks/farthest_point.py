@@ -100,8 +100,13 @@ class FarthestPointData(Data):
             f"{task.target} of {task.points} points in {task.dim} dimensions ({task.distribution}), drawn afresh"
         )
         self.options: Mapping[str, Any] = {"point_dim": task.dim}
-        self.validation, self.test = (task.draw(task.held_out, part, 0, 0) for part in (VALIDATION, TEST))
-        self.baselines = baselines(*self.test)
+        self.validation, drawn = (task.draw(task.held_out, part, 0, 0) for part in (VALIDATION, TEST))
+        self.test: tuple[np.ndarray, np.ndarray] | None = drawn
+        """None while settings are tuned."""
+        self.baselines = baselines(*drawn)
+
+    def for_tuning(self) -> FarthestPointData:
+        return self.changed(test=None)
 
     def contents(self) -> Contents:
         return Contents(source=self.source, held_out=self.task.held_out)
@@ -120,7 +125,7 @@ class FarthestPointData(Data):
         return self._sums(self.validation, model, share, device)
 
     def evaluate_final(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float] | None:
-        return self._sums(self.test, model, share, device)
+        return None if self.test is None else self._sums(self.test, model, share, device)
 
     @torch.no_grad()
     def _sums(

@@ -25,7 +25,7 @@ from leanformer.data.checks import BadData
 from leanformer.data.fingerprints import fingerprint, fingerprint_of_images
 from leanformer.data.labelled_images import ImageSet, LabelledImages, Reading
 from leanformer.data.locations import settings_for
-from leanformer.data.order import Order, Share, stream
+from leanformer.data.order import Order, Share, stream, tuning_rows
 from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.seeding import Keys, seeded
 from leanformer.tasks.settings import check
@@ -137,6 +137,12 @@ class ImageClassesData(Data):
             classes=tuple(self.found.name_of(label) for label in range(self.classes)),
             notes=self.found.notes,
         )
+
+    def for_tuning(self) -> ImageClassesData:
+        parts = tuning_rows(len(self.found.train), most=len(self.found.held_out))
+        train, held_out = (self.found.train.chosen(rows) for rows in parts)
+        found = replace(self.found, train=train, held_out=held_out, notes=())
+        return type(self)(self.task, found, self.interpolation)
 
     @functools.cached_property
     def identity(self) -> str:

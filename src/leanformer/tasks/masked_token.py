@@ -108,6 +108,10 @@ class MaskedTokenData(Data):
                 f"for {design.name}, take a task with next tokens"
             )
 
+    def for_tuning(self) -> MaskedTokenData:
+        train, held_out = self.train.for_tuning(most=len(self.held_out.tokens), fewest=self.length + 1)
+        return self.changed(train=train, held_out=held_out, size=len(train.tokens) // self.length)
+
     @functools.cached_property
     def identity(self) -> str:
         return fingerprint(self.tokenizer.get_vocab_size(), self.train.tokens, self.held_out.tokens)

@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
-from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
+from torch.utils.data import DataLoader, Dataset, Subset, default_collate, get_worker_info
 
-from leanformer.data.order import Order, Share
+from leanformer.data.order import Order, Share, tuning_rows
 from leanformer.foundation.registry import in_one_line
 from leanformer.tasks import measures
 from leanformer.tasks.base import Batch, Contents, Data, Metric
@@ -80,6 +80,13 @@ class OwnData(Data):
         counted = ids.shape[1] if ids.ndim > 1 and not ids.is_floating_point() else None
         self.tokens = own.tokens if own.tokens is not None else counted
         self.source = own.source or f"{own.reference().rpartition(':')[2]} ({type(train).__name__})"
+
+    def for_tuning(self) -> OwnData:
+        if self.test is not None:  # whose score counts, so the held-out samples are free
+            return self.changed(test=None)
+        parts = tuning_rows(len(self.train), most=len(self.held_out))
+        train, held_out = (Subset(self.train, rows.tolist()) for rows in parts)
+        return OwnData(self.task, train, held_out, None)
 
     def contents(self) -> Contents:
         return Contents(source=self.source, train=self.size, held_out=len(self.held_out))

@@ -17,7 +17,7 @@ from leanformer.data import glue, tokenizers
 from leanformer.data.fingerprints import fingerprint, ragged
 from leanformer.data.glue import GLUE_TASKS, GlueTask, Rows
 from leanformer.data.locations import settings_for
-from leanformer.data.order import Order, Share
+from leanformer.data.order import Order, Share, tuning_rows
 from leanformer.data.pieces import encoded
 from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
 from leanformer.tasks.settings import check
@@ -91,6 +91,9 @@ class Encoded:
     def first(self, count: int) -> Encoded:
         return Encoded(self.ids[:count], self.labels[:count])
 
+    def chosen(self, rows: np.ndarray) -> Encoded:
+        return Encoded([self.ids[row] for row in rows], self.labels[rows])
+
     def __len__(self) -> int:
         return len(self.labels)
 
@@ -131,6 +134,13 @@ class SentenceClassesData(Data):
         notes = tuple(f"{name} is evaluated too, beside {first}, which gives the score" for name in others)
         held_out = len(self.splits[first])
         return Contents(source=self.source, samples="examples", train=self.size, held_out=held_out, notes=notes)
+
+    def for_tuning(self) -> SentenceClassesData:
+        whole, names = self.splits["train"], self.glue_task.held_out
+        train, held_out = map(whole.chosen, tuning_rows(len(whole), most=len(self.splits[names[0]])))
+        return SentenceClassesData(
+            self.task, self.source, self.tokenizer, {"train": train, **dict.fromkeys(names, held_out)}
+        )
 
     @functools.cached_property
     def identity(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,20 +59,26 @@ class SequenceData(Data):
         options: Mapping[str, Any],
         names: Sequence[str] = (),
     ) -> None:
-        self.train, self.validation, self.test = parts
+        self.train, self.validation = parts[:2]
+        self.test: LabelledSequences | None = parts[2]
+        """None while settings are tuned."""
         self.names = tuple(names) if len(names) == options["num_labels"] else ()
         """Of the classes, by label, if they have names."""
         self.source, self.size, self.options = source, len(self.train), options
         self.length = self.tokens = length
-        self.metric = Metric("accuracy", "%", resolution=100 / len(self.test))
+        self.metric = Metric("accuracy", "%", resolution=100 / len(parts[2]))
 
     def contents(self) -> Contents:
         note = f"{len(self.validation):,} other samples give the curves; the held-out ones are used once, at the end"
-        return Contents(source=self.source, train=self.size, held_out=len(self.test), notes=(note,))
+        return Contents(source=self.source, train=self.size, held_out=len(self.test or self.validation), notes=(note,))
+
+    def for_tuning(self) -> SequenceData:
+        return self.changed(test=None, metric=replace(self.metric, resolution=100 / len(self.validation)))
 
     @functools.cached_property
     def identity(self) -> str:
-        return fingerprint(*(array for part in (self.train, self.validation, self.test) for array in part.arrays()))
+        parts = [part for part in (self.train, self.validation, self.test) if part is not None]
+        return fingerprint(*(array for part in parts for array in part.arrays()))
 
     def preprocessing(self) -> dict[str, Any] | None:
         return {"label_names": list(self.names)} if self.names else None
@@ -93,7 +99,7 @@ class SequenceData(Data):
         return self._sums(self.validation, model, share, device)
 
     def evaluate_final(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float] | None:
-        return self._sums(self.test, model, share, device)
+        return None if self.test is None else self._sums(self.test, model, share, device)
 
     @torch.no_grad()
     def _sums(self, split: LabelledSequences, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:

@@ -18,7 +18,7 @@ from leanformer.data import classified_texts, corpora, tokenizers
 from leanformer.data.classified_texts import Classified, ClassifiedTexts
 from leanformer.data.fingerprints import fingerprint, ragged
 from leanformer.data.locations import settings_for
-from leanformer.data.order import Order, Share
+from leanformer.data.order import Order, Share, tuning_rows
 from leanformer.data.pieces import encoded
 from leanformer.foundation.formats import percent
 from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
@@ -111,6 +111,13 @@ class TextClassesData(Data):
             tokens=(sum(map(len, self.train.ids)), sum(map(len, self.held_out.ids))),
             notes=(*self.found.notes, *([cut] if self.cut else [])),
         )
+
+    def for_tuning(self) -> TextClassesData:
+        parts = tuning_rows(len(self.train), most=len(self.held_out))
+        train, held_out = map(self.train.chosen, parts)
+        found = replace(self.found, train=self.found.train.chosen(parts[0]), held_out=self.found.train.chosen(parts[1]))
+        metric = replace(self.metric, resolution=100 / len(held_out))
+        return self.changed(found=found, train=train, held_out=held_out, size=len(train), metric=metric)
 
     @functools.cached_property
     def identity(self) -> str:

@@ -16,9 +16,9 @@ from torch import nn
 import leanformer as lf
 from leanformer.costs.closed_forms import formula
 from leanformer.costs.setting import Setting
-from leanformer.experiments.comparison import read_record
 from leanformer.experiments.own_loop.arm import OwnArm
 from leanformer.experiments.own_loop.costs import costed
+from leanformer.experiments.summary import read_record
 from leanformer.foundation.stopping import Stopped
 from leanformer.models import families
 from leanformer.report import page

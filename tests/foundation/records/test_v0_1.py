@@ -8,7 +8,7 @@ import pytest
 
 import leanformer as lf
 from leanformer import tasks
-from leanformer.experiments import comparison, sweep
+from leanformer.experiments import comparison, summary, sweep
 from leanformer.experiments.plan import ComparisonPlan
 from leanformer.models.own.story_gpt import StoryGPTForCausalLM
 from leanformer.tasks import FarthestPoint, ImageClasses, NextToken
@@ -52,7 +52,7 @@ def test_trained_models_are_loaded() -> None:
 def test_a_comparison_is_summarised_and_grows(folder: Path) -> None:
     out = folder / "comparison"
     before = comparison.Comparison.read(out / "comparison.json")
-    again = comparison.summarise(out)
+    again = summary.summarise(out)
     assert {arm: row.scores for arm, row in again.arms.items()} == {arm: row.scores for arm, row in before.arms.items()}
     means = [{name: found.difference.mean for name, found in record.verdict.lean.items()} for record in (before, again)]
     assert means[0] == means[1]

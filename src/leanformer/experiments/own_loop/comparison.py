@@ -18,7 +18,7 @@ from leanformer.architecture import Architecture
 from leanformer.conditioning.watching import Rule as Projections
 from leanformer.conditioning.watching import check_rule
 from leanformer.experiments.budgets import Budget
-from leanformer.experiments.comparison import DEFAULT, RECORD, NothingFinished, as_seeds, is_decided, place_of, thinned
+from leanformer.experiments.comparison import DEFAULT, as_seeds, is_decided, place_of
 from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import estimate
@@ -35,6 +35,7 @@ from leanformer.experiments.own_loop.returned import SCORE
 from leanformer.experiments.own_loop.running import Places
 from leanformer.experiments.plan import folder_of
 from leanformer.experiments.registration import wanted_rule
+from leanformer.experiments.summary import RECORD, NothingFinished, thinned
 from leanformer.foundation import machine
 from leanformer.foundation.arguments import ArgumentError, names
 from leanformer.foundation.formats import duration
@@ -49,7 +50,7 @@ LOWER_IS_BETTER = ("loss", "nll", "perplexity", "ppl", "error", "mse", "mae", "r
 NO_KAPPA = "κ is not measured: the trained models of a command are not seen; `leanformer measure` takes saved ones"
 OF_RECIPES = {
     *("recipe", "steps", "batch", "lr", "precision", "settings", "budget", "data", "start", "log_with", "equal_params"),
-    *("text_column", "label_column", "held_out", "skip_bad"),
+    *("text_column", "label_column", "held_out", "skip_bad", "tune", "tune_share", "tune_seeds"),
 }
 """Arguments of `leanformer.compare` and `leanformer.sweep` that a recipe takes."""
 

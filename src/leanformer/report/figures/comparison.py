@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
@@ -10,20 +11,19 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, WIDE
+from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW
 from leanformer.experiments.comparison_records import ArmResult, Comparison
 from leanformer.experiments.judging.estimates import Estimate
 from leanformer.foundation.formats import counted
 from leanformer.report.cells import metric_with_unit
-from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, THEORY, framed, log_axis, plain_text
+from leanformer.report.figures.arms import colour
+from leanformer.report.figures.style import FIXED, GREY, INK, SPLIT, framed, log_axis, plain_text
+from leanformer.report.figures.tuning import sensitivity
 from leanformer.training.result import Evaluation
 
 Runs = Mapping[str, Sequence[Sequence[Evaluation]]]
 """Evaluations of each run, by arm."""
 Value = Callable[[Evaluation], float]
-
-COLOURS = {ORIGINAL: INK, LEAN: FIXED, SHALLOW: SPLIT, WIDE: SIMULATION}
-MORE = (THEORY, "#b5838d", "#6b705c", "#e9a23b")
 
 
 def available(record: Comparison) -> dict[str, tuple[str, Callable[[], Figure]]]:
@@ -39,6 +39,10 @@ def available(record: Comparison) -> dict[str, tuple[str, Callable[[], Figure]]]
         found = {"differences": (caption, lambda: differences(record)), **found}
     if any(sum(1 for point in run if point.kappa) > 1 for evaluations in runs.values() for run in evaluations):
         found["kappa"] = ("Condition number of the attention over training", lambda: kappa_over_training(runs))
+    if (tuning := record.tuning) is not None:
+        for setting in tuning.plan.settings:
+            caption = f"{metric.capitalize()} of every arm by {setting.name}, on the part of the samples for tuning"
+            found[f"tuning_{setting.name}"] = (caption, functools.partial(sensitivity, record, tuning, setting.name))
     return found
 
 
@@ -48,11 +52,6 @@ def _scored(run: Sequence[Evaluation], metric: str) -> list[Evaluation]:
 
 def runs_of(record: Comparison) -> Runs:
     return {arm: [run.evaluations for run in runs.values()] for arm, runs in record.runs.items() if runs}
-
-
-def colour(arm: str, arms: Sequence[str]) -> str:
-    others = [name for name in arms if name not in COLOURS]
-    return COLOURS.get(arm) or MORE[others.index(arm) % len(MORE)]
 
 
 def learning_curves(record: Comparison) -> Figure:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from leanformer.experiments.glue import Glue
 from leanformer.report.cells import metric_with_unit
-from leanformer.report.figures.comparison import colour
+from leanformer.report.figures.arms import colour
 from leanformer.report.figures.style import FIXED, framed, log_axis, plain_text
 from leanformer.training.result import Result
 

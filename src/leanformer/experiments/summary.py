@@ -1,0 +1,183 @@
+"""The record of a comparison, made from its folder alone: costs and scores by arm, verdicts, and every run's curves."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from numpy import ndarray
+
+from leanformer import tasks
+from leanformer.costs.closed_forms import Setting, formula
+from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves, Tuned
+from leanformer.experiments.judging.estimates import estimate
+from leanformer.experiments.judging.judgement import judge_arms
+from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
+from leanformer.experiments.plan import PLAN, ComparisonPlan, folder_of, read_plan
+from leanformer.experiments.tuning.records import Tuning
+from leanformer.experiments.tuning.running import Trials
+from leanformer.foundation.records.circumstances import fields_of
+from leanformer.runners.base import read_failure
+from leanformer.tasks.base import Metric
+from leanformer.training.monitoring import step_seconds
+from leanformer.training.outcomes import read_outcomes
+from leanformer.training.result import Result, check_data, read_result
+
+RECORD = "comparison.json"
+TUNED = "tuned"
+"""The folder, within a comparison's, of the same comparison at each arm's best settings."""
+
+
+class NothingFinished(ValueError):  # noqa: N818
+    """No run of a comparison has a result."""
+
+
+def read_record(path: Path) -> Comparison:
+    """The record of a comparison: made again from a folder with runs, or read where there is only the record."""
+    if (path / PLAN).is_file():
+        return summarise(path)
+    if (path / OWN_PLAN).is_file():
+        from leanformer.experiments.own_loop import comparison as own_loop
+
+        return own_loop.summarise(path)
+    file = path / RECORD if path.is_dir() else path
+    if not file.is_file():
+        raise ValueError(f"{path} holds no comparison: it has neither {PLAN} nor {RECORD}")
+    return Comparison.read(file)
+
+
+def summarise(out: Path) -> Comparison:
+    """The record of a comparison from its folder alone: costs and scores by arm, verdicts, and every run's curves."""
+    plan = read_plan(out)
+    failures = {
+        (arm, seed): text
+        for arm in plan.arms
+        for seed in plan.seeds
+        if (text := read_failure(folder_of(out, arm, seed))) is not None
+    }
+    results = {arm: _results(out, arm, plan) for arm in plan.arms}
+    finished = [result for runs in results.values() for result in runs.values()]
+    if not finished:
+        reasons = "".join(f"; {text}" for text in failures.values())
+        raise NothingFinished(f"no run in {out} is finished yet{reasons}")
+    _check_same_data(out, results)
+    metric = finished[0].metric
+    scores = {arm: {seed: result.score for seed, result in runs.items()} for arm, runs in results.items()}
+    return Comparison(
+        name=plan.name,
+        source=plan.source,
+        seeds=plan.seeds,
+        budget=plan.budget,
+        margin=plan.margin,
+        amendments=plan.amendments,
+        metric=metric,
+        baselines=finished[0].baselines,
+        arms={arm: _arm(out, arm, plan, results[arm]) for arm in plan.arms},
+        verdict=judge_arms(
+            scores,
+            plan.margin,
+            metric,
+            rule=plan.rule,
+            diverged=[arm for arm, _ in failures],
+            outcomes=_outcomes(out, results),
+        ),
+        failures={f"{arm}, seed {seed}": text for (arm, seed), text in failures.items()},
+        tuning=_tuning(out, plan, metric),
+        tuned=_tuned(out, plan),
+        task=plan.task,
+        training=plan.training,
+        runs={
+            arm: {
+                str(seed): RunCurves(evaluations=result.evaluations, losses=thinned(result.losses))
+                for seed, result in runs.items()
+            }
+            for arm, runs in results.items()
+        },
+        **fields_of(plan.circumstances),
+    )
+
+
+def _tuning(out: Path, plan: ComparisonPlan, metric: Metric) -> Tuning | None:
+    if plan.tuning is None:
+        return None
+    return Trials(plan, plan.tuning, tasks.read(plan.task), metric.higher_is_better, out).read()
+
+
+def _tuned(out: Path, plan: ComparisonPlan) -> Tuned | None:
+    """The comparison at the best settings, as far as it is finished."""
+    if plan.tuning is None or not (out / TUNED / PLAN).is_file():
+        return None
+    try:
+        record = summarise(out / TUNED)
+    except NothingFinished:
+        return None
+    return Tuned(seeds=record.seeds, arms=record.arms, verdict=record.verdict, failures=record.failures)
+
+
+def _outcomes(out: Path, results: Mapping[str, Mapping[int, Result]]) -> dict[str, dict[int, ndarray]]:
+    """By arm and seed, the outcome of every held-out sample, where runs have kept them."""
+    return {
+        arm: {
+            seed: found
+            for seed, result in runs.items()
+            if (found := read_outcomes(folder_of(out, arm, seed), result)) is not None
+        }
+        for arm, runs in results.items()
+    }
+
+
+def thinned(curve: Sequence[tuple[int, float]], most: int = 100) -> list[tuple[int, float]]:
+    """A curve with no more points than a figure shows, the last one among them."""
+    every = -(-len(curve) // most) if curve else 1
+    return list(reversed(list(reversed(curve))[::every]))
+
+
+def _results(out: Path, arm: str, plan: ComparisonPlan) -> dict[int, Result]:
+    found = {seed: read_result(folder_of(out, arm, seed)) for seed in plan.seeds}
+    for seed, result in found.items():
+        if result is not None:
+            plan.check_result(folder_of(out, arm, seed), arm, seed, result)
+    return {seed: result for seed, result in found.items() if result is not None}
+
+
+def _check_same_data(out: Path, results: Mapping[str, Mapping[int, Result]]) -> None:
+    """All runs must have been trained on the same data, as far as they say it."""
+    known = [
+        (folder_of(out, arm, seed), result)
+        for arm, runs in results.items()
+        for seed, result in runs.items()
+        if result.data
+    ]
+    for folder, result in known[1:]:
+        check_data(folder, result, known[0][1].data, str(known[0][0]))
+
+
+def _arm(out: Path, arm: str, plan: ComparisonPlan, runs: Mapping[int, Result]) -> ArmResult:
+    architecture, training = plan.architectures[arm], plan.training_of(arm)
+    setting = Setting(
+        batch=training.batch // training.accumulate,
+        tokens=plan.tokens,
+        precision="float32" if training.precision == "float32" else "bfloat16",
+    )
+    cost = formula(architecture, setting).cost(architecture, setting)
+    kappas = [last.median_over_layers for result in runs.values() if (last := result.evaluations[-1].kappa)]
+    scores = [result.score for result in runs.values()]
+    return ArmResult(
+        name=arm,
+        architecture=architecture,
+        params=cost.params.total,
+        forward_macs=cost.forward_macs / setting.batch,
+        memory_bytes=cost.memory_bytes,
+        step_seconds=_step_seconds([folder_of(out, arm, seed) for seed in runs]),
+        steps=plan.steps[arm],
+        score=estimate(scores) if scores else None,
+        scores={str(seed): score for seed, score in zip(runs, scores, strict=True)},
+        kappa=statistics.median(kappas) if kappas else None,
+    )
+
+
+def _step_seconds(folders: Sequence[Path]) -> float | None:
+    """Median over stretches of steps of all seeds."""
+    times = [seconds for folder in folders for seconds in step_seconds(folder)]
+    return statistics.median(times) if times else None

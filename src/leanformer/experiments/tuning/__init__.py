@@ -1,0 +1,1 @@
+"""Settings tuned for every arm alike, on seeds and samples that no verdict sees."""
