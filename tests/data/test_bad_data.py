@@ -476,7 +476,12 @@ REFUSED: list[tuple[str, str, Make, str]] = [
     ("corpus", "zero bytes", put("a.txt", ""), "the training part has 0 tokens, too few"),
     ("corpus", "one word", put("a.txt", "word"), "part has 5 tokens, too few"),
     ("corpus", "cut parquet", put("a.parquet", b"PAR1x"), r"a\.parquet is not a readable parquet file"),
-    ("corpus", "numbers", twice("a.parquet", ["text"], [[1, 2]]), r"a\.parquet, row 0: needed is a text, got 1"),
+    (
+        "corpus",
+        "numbers",
+        twice("a.parquet", ["text"], [[1, 2]]),
+        r"a\.parquet, row 0: the column text holds 1",
+    ),
     ("corpus", "structs", twice("a.parquet", ["text"], [[{"a": 1}]]), r"a\.parquet, row 0: needed is a text"),
     ("corpus", "column", twice("a.parquet", ["a", "b"], [["x"], ["y"]]), r"a\.parquet: which column holds the text\?"),
     ("corpus", "cut json", put("a.jsonl", '{"text": "a"}\n{"text": '), r"a\.jsonl, line 2: not JSON \("),

@@ -174,7 +174,9 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no texts are named: give a file or a folder with texts \(\.txt"):
         texts.find("")
     (tmp_path / "a.txt").write_text("a")
-    with pytest.raises(ValueError, match="a text file has no columns, so that text_column=body names nothing"):
+    with pytest.raises(
+        ValueError, match="a text file has no columns, so that body names nothing: leave out text_column"
+    ):
         texts.find(str(tmp_path / "a.txt"), reading=texts.Reading(text_column="body"))
     write_csv(tmp_path / "a.csv", [{"one": 1, "two": 2}])
     with pytest.raises(

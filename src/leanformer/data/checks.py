@@ -27,6 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from leanformer.foundation.arguments import ArgumentError
+
 SHOWN = 5
 """Offending samples that a message names; of the others it gives the number."""
 LARGEST_LABEL = 1 << 24
@@ -40,11 +42,21 @@ Where = Callable[[int], str]
 """The place of a row, in words."""
 
 
-class BadData(ValueError):  # noqa: N818
-    """Data that cannot be used. The message is one line that names the file."""
+class BadData(ArgumentError):  # noqa: N818
+    """Data that cannot be used. The message is one line that names the file.
 
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+    >>> raise BadData(f"{file} has two columns", "; choose one by {text_column}")
+
+    Args:
+        message: what is wrong.
+        advice: what follows it. A name in braces is an argument; a command calls it by its option.
+    """
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__("{message}" + advice, message=printable(message))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BadData, (str(self),)
 
 
 def printable(text: str) -> str:
@@ -272,10 +284,10 @@ def as_many(samples: int, labels: int, source: str) -> None:
 
 
 def raise_all(found: Sequence[str], remedy: str = "") -> None:
-    """One error for all offending samples of a set."""
+    """One error for all offending samples of a set; the remedy may name arguments in braces."""
     if found:
         more = f"; and {len(found) - SHOWN} more, {len(found)} in all" if len(found) > SHOWN else ""
-        raise BadData("; ".join(found[:SHOWN]) + more + (f": {remedy}" if remedy else ""))
+        raise BadData("; ".join(found[:SHOWN]) + more, f": {remedy}" if remedy else "")
 
 
 def by_class(counts: Mapping[str, int]) -> str:

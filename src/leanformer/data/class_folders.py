@@ -116,8 +116,8 @@ class Listing:
             self._refuse_unread(unread)
         more = f", nor do {len(self.empty) - 1} more folders" if len(self.empty) > 1 else ""
         raise BadData(
-            f"{self.root / self.empty[0]} holds no {self.kind.sample}s ({self.kind.endings}){more}; add some, or "
-            f"remove the class, or set skip_bad to train without it"
+            f"{self.root / self.empty[0]} holds no {self.kind.sample}s ({self.kind.endings}){more}",
+            "; add some, or remove the class, or set {skip_bad} to train without it",
         )
 
     def files(self, folder: Path) -> list[Path]:
@@ -156,8 +156,8 @@ class Listing:
     def _refuse_unread(self, unread: list[Path]) -> None:
         more = f", as are {len(unread) - 1} more" if len(unread) > 1 else ""
         raise BadData(
-            f"{unread[0]} is an {self.kind.sample} of a kind that is not read ({self.kind.endings} are){more}; convert "
-            f"or remove it, or set skip_bad to train without such {self.kind.sample}s"
+            f"{unread[0]} is an {self.kind.sample} of a kind that is not read ({self.kind.endings} are){more}",
+            f"; convert or remove it, or set {{skip_bad}} to train without such {self.kind.sample}s",
         )
 
     def notes(self) -> list[str]:

@@ -173,6 +173,8 @@ class _Rows:
     wrong: list[str] = field(default_factory=list)
     lost: Counter[str] = field(default_factory=Counter)
     """Rows that cannot be used, by class."""
+    numbers: list[float] = field(default_factory=list)
+    """What was found in place of texts."""
 
     def of_tables(self, files: Iterable[Path]) -> Iterator[_Sample]:
         for file in files:
@@ -206,6 +208,8 @@ class _Rows:
                 word = names[int(word)]
             if problem := row.problem or _problem(text, label, word):
                 self.wrong.append(f"{row.place}: {problem}")
+                if isinstance(text, (int, float)) and not isinstance(text, bool):
+                    self.numbers.append(text)
                 self.lost[word if word is not None else "without a label"] += 1
                 continue
             size += len(text)
@@ -220,10 +224,13 @@ class _Rows:
         found = list(notes)
         if self.columns:
             found.append(", ".join(f"the {what} are in the column {name}" for name, what in self.columns.items()))
+        if self.numbers and not train:
+            raise self._of_numbers(self.numbers[0], source)
         if self.wrong and not self.how.skip_bad:
-            checks.raise_all(self.wrong, "repair or remove such rows, or set skip_bad to train without them")
+            checks.raise_all(self.wrong, "repair or remove such rows, or set {skip_bad} to train without them")
         if self.wrong:
             found.append(f"left out: {counted(len(self.wrong), 'row')} ({checks.by_class(self.lost)})")
+        self._check_texts(train, source)
         names = _names(train, source)
         if held_out is None:
             train, held_out = _split(train, self.how.held_out, source)
@@ -237,6 +244,26 @@ class _Rows:
         for part, what in zip(parts, ("training", "held-out"), strict=True):
             checks.report_missing(part.labels, len(names), what, source, names)
         return ClassifiedTexts(parts[0], parts[1], names, source, tuple(found))
+
+    def _check_texts(self, train: Sequence[_Sample], source: str) -> None:
+        """A column that was guessed and holds nothing but numbers is hardly one of texts."""
+        if self.columns and not self.how.text_column and train and all(_is_number(sample.text) for sample in train):
+            raise self._of_numbers(train[0].text, source)
+
+    def _of_numbers(self, example: Any, source: str) -> BadData:
+        column = next((name for name, what in self.columns.items() if what == "texts"), "")
+        return BadData(
+            f"{source}: the column {column} holds numbers, such as {checks.shortened(example)}; needed are texts",
+            ": name their column by {text_column}",
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _problem(text: Any, label: Any, word: str | None) -> str:
@@ -252,13 +279,19 @@ def _problem(text: Any, label: Any, word: str | None) -> str:
 
 def _names(train: Sequence[_Sample], source: str) -> tuple[str, ...]:
     if not train:
-        raise BadData(f"{source}: there are no training texts")
+        raise BadData(f"{source}: there are no training texts; needed is {CONTENTS}")
     names = labels.class_names(sample.label for sample in train)
-    checks.several(len(names), source)
+    if len(names) < 2:
+        raise BadData(
+            f"{source}: all {len(train):,} texts have the label {checks.shortened(names[0])}; needed are at least 2 "
+            "classes",
+            ": add texts of another class, or name another column by {label_column}",
+        )
     if len(names) > max(MOST_CLASSES, len(train) // 2):
         raise BadData(
             f"{source}: {len(train):,} training texts have {len(names):,} different labels, such as "
-            f"{checks.shortened(names[0])}; classes are needed: name another column by label_column"
+            f"{checks.shortened(names[0])}; needed are classes",
+            ": name another column by {label_column}",
         )
     return names
 

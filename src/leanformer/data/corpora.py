@@ -90,6 +90,8 @@ def find(name: str, root: str | None = None, reading: Reading | None = None) -> 
     how = reading or Reading()
     if not name:
         raise ValueError(f"no texts are named: give a file or a folder with {CONTENTS}, or pydoc, {', '.join(CORPORA)}")
+    if name == "pydoc" and how.text_column:
+        raise BadData("Python's own documentation has no columns", ": leave out {text_column}")
     if name == "pydoc":
         return _split(pydoc, "Python's own documentation", _identity_of_pydoc(), how)
     known = CORPORA.get(name)
@@ -129,7 +131,8 @@ def _from_path(path: Path, how: Reading) -> Corpus:
         note = f"the texts are in the column {column}"
     elif how.text_column:
         raise BadData(
-            f"{files.source}: a text file has no columns, so that text_column={how.text_column} names nothing"
+            f"{files.source}: a text file has no columns, so that {how.text_column} names nothing",
+            ": leave out {text_column}",
         )
     else:
         note = f"a document is {'a file' if whole else 'what blank lines separate'}, or what {END} separates"
@@ -200,6 +203,11 @@ def _from_table(file: Path, column: str) -> Iterator[str]:
     for row in tables.rows_of(file, [column]):
         if row.problem:
             raise BadData(f"{row.place}: {row.problem}")
+        if isinstance(row.values[0], (int, float)):
+            raise BadData(
+                f"{row.place}: the column {column} holds {checks.shortened(row.values[0])}; needed are texts",
+                ": name their column by {text_column}",
+            )
         if row.values[0] is not None and checks.text(row.values[0], row.place).strip():
             yield row.values[0]
 

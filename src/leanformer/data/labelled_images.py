@@ -88,7 +88,7 @@ class ImageSet:
         if not skip_bad:
             checks.raise_all(
                 [why for part in wrong for why in part.values()],
-                "repair or remove such files, or set skip_bad to train without them",
+                "repair or remove such files, or set {skip_bad} to train without them",
             )
         splits = (self.train, self.held_out)
         labels = [int(split.labels[row]) for split, part in zip(splits, wrong, strict=True) for row in part]

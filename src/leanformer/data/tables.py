@@ -72,7 +72,7 @@ def among(names: Sequence[str], given: str, usual: Sequence[str], source: str) -
 
 def unknown_column(names: Sequence[str], what: str, source: str) -> BadData:
     return BadData(
-        f"{source}: which column holds the {what}? It has {', '.join(names)[:200]}; name it by {what}_column"
+        f"{source}: which column holds the {what}? It has {', '.join(names)[:200]}", f"; name it by {{{what}_column}}"
     )
 
 
