@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import (
     AutoModel,
     AutoModelForCausalLM,
@@ -21,7 +21,7 @@ from transformers import (
 from transformers.pytorch_utils import Conv1D
 
 from leanformer.architecture import Architecture, Stage
-from leanformer.models.base import AttentionPart
+from leanformer.models.base import AttentionPart, Inputs
 from leanformer.models.huggingface.base import HuggingFaceFamily, one_head, set_module, single_stage
 
 
@@ -130,6 +130,15 @@ class GPT2(HuggingFaceFamily):
             head_dim=attention.head_dim,
             mlp_dim=mlp.c_fc.nf,
         )
+
+    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """Without transformers' look for padding tokens, since there are none to read on the meta device."""
+        inner = cast(Any, model).base_model
+        inner.warn_if_padding_and_no_attention_mask = lambda *_: None
+        try:
+            return super().loss(model, inputs)
+        finally:
+            del inner.warn_if_padding_and_no_attention_mask
 
     def projection(self, part: AttentionPart) -> str:
         return f"{part.path}.c_proj"

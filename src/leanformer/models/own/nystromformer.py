@@ -41,6 +41,8 @@ class NystromformerConfig(ArchitectureConfig):
     classifier_dim: int = 128
     pool_by: Literal["length", "padded"] = "length"
     """What the mean pool divides by: the true length of each sequence, or, as upstream does, the padded length."""
+    pad_token_id: int | None = None
+    """Which token fills up texts. The models do not read it: lengths are an input."""
     dropout: float = 0.1
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-5
