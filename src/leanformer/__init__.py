@@ -28,6 +28,7 @@ _HOMES = {
     "Exported": "models.exporting",
     "FAMILIES": "models.families",
     "Family": "models.base",
+    "Forecast": "experiments.forecast",
     "from_pretrained": "models.weights",
     "generate": "models.generation",
     "glue": "experiments.glue",
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from leanformer.designing.plan import design as design
     from leanformer.experiments.comparison import compare as compare
     from leanformer.experiments.comparison_records import Comparison as Comparison
+    from leanformer.experiments.forecast import Forecast as Forecast
     from leanformer.experiments.glue import Glue as Glue
     from leanformer.experiments.glue import glue as glue
     from leanformer.experiments.grid import Grid as Grid

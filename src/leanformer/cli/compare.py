@@ -1,7 +1,7 @@
 """`leanformer compare`: arms × seeds, and the verdict."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -12,6 +12,7 @@ from leanformer.cli.shared import (
     TRAINING,
     AsJson,
     Batch,
+    DryRun,
     HeldOut,
     Jobs,
     LabelColumn,
@@ -32,6 +33,7 @@ from leanformer.cli.shared import (
     given,
     print_models,
     show,
+    show_forecast,
 )
 
 OWN_LOOP = "Your own training loop"
@@ -177,6 +179,7 @@ def compare(
     ] = None,
     jobs: Jobs = None,
     log_with: LogWith = "",
+    dry_run: DryRun = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -196,7 +199,9 @@ def compare(
     from leanformer.foundation.machine import is_first_process
 
     record = run(**arguments, progress=True)
-    if is_first_process():
+    if dry_run:
+        show_forecast(cast(Any, record), as_json)
+    elif is_first_process():
         show_verdict(record, as_json, out or Path("runs") / f"compare-{record.name}")
 
 

@@ -17,6 +17,7 @@ from leanformer.cli.completion import complete_models, complete_recipes
 from leanformer.foundation.arguments import ArgumentError
 
 if TYPE_CHECKING:
+    from leanformer.experiments.forecast import Forecast
     from leanformer.foundation.records.base import Record
 
 
@@ -184,6 +185,12 @@ SkipBad = Annotated[
     bool | None,
     typer.Option("--skip-bad", help="Train without what cannot be read, and say how much.", rich_help_panel=DATA),
 ]
+DryRun = Annotated[
+    bool | None,
+    typer.Option(
+        "--dry-run", help="Only say what it would take: time, memory and disk; write nothing.", rich_help_panel=OUTPUT
+    ),
+]
 OtherModel = Annotated[
     str | None,
     typer.Option(
@@ -254,6 +261,15 @@ def show(record: Record, as_json: bool, without: Sequence[str] = ()) -> None:
     output.print(view.table(record))
     for sentence in view.sentences(record):
         output.print(sentence, highlight=False, soft_wrap=True, markup=False)
+
+
+def show_forecast(forecast: Forecast, as_json: bool) -> None:
+    """Print what training will take."""
+    if as_json:
+        print_json(forecast.to_dict())
+        return
+    for line in forecast.words():
+        output.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def print_models(folder: str, where: str = "") -> None:

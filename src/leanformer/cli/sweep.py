@@ -1,6 +1,6 @@
 """`leanformer sweep`: grids of designs and settings."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -8,6 +8,7 @@ from leanformer.cli.shared import (
     MODELS,
     AsJson,
     Batch,
+    DryRun,
     HeldOut,
     Jobs,
     LabelColumn,
@@ -26,6 +27,7 @@ from leanformer.cli.shared import (
     app,
     given,
     show,
+    show_forecast,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ def sweep(
     settings: Settings = [],  # noqa: B006
     seeds: Seeds = None,
     jobs: Jobs = None,
+    dry_run: DryRun = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -83,7 +86,9 @@ def sweep(
     from leanformer.foundation.machine import is_first_process
 
     record = run(**arguments, progress=True)
-    if is_first_process():
+    if dry_run:
+        show_forecast(cast(Any, record), as_json)
+    elif is_first_process():
         show_sweep(record, as_json)
 
 

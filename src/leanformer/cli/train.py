@@ -10,6 +10,7 @@ from leanformer.cli.completion import complete_arms, complete_recipes
 from leanformer.cli.shared import (
     MODELS,
     AsJson,
+    DryRun,
     HeldOut,
     LabelColumn,
     LogWith,
@@ -26,6 +27,7 @@ from leanformer.cli.shared import (
     print_json,
     print_models,
     print_written,
+    show_forecast,
 )
 from leanformer.foundation.arguments import ArgumentError, writable
 
@@ -65,6 +67,7 @@ def train(
     model: OtherModel = None,
     settings: Settings = [],  # noqa: B006
     log_with: LogWith = "",
+    dry_run: DryRun = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -74,6 +77,7 @@ def train(
     """
     from leanformer import tasks
     from leanformer.experiments import recipes
+    from leanformer.experiments.forecast import forecast_run
     from leanformer.experiments.overrides import adjusted
     from leanformer.foundation.machine import from_first_process, is_first_process
     from leanformer.foundation.progress import RunsProgress
@@ -84,6 +88,7 @@ def train(
     if is_run(folder):
         choices = dict(data=data, text_column=text_column, label_column=label_column, held_out=held_out)
         refuse_choices({**choices, "skip_bad": skip_bad, "model": model, "steps": steps, "settings": settings or None})
+        refuse_choices({"dry_run": dry_run})
         run = read_run(folder)
     else:
         chosen = adjusted(
@@ -106,6 +111,9 @@ def train(
             seed=seed,
         )
         folder = writable(out or Path("runs") / f"train-{chosen.name}-{arm}-{seed}")
+        if dry_run:
+            show_forecast(forecast_run(run), as_json)
+            return
         from_first_process(lambda: write_run(run, folder))
     with RunsProgress(True) as progress:
         progress.planned({run.name: run.training.steps}, [(run.name, run.seed)])

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from accelerate import Accelerator
@@ -98,25 +99,31 @@ def _at_least_one(steps: int, budget: Budget) -> int:
     return steps
 
 
-def step_seconds(designs: Mapping[str, Architecture], data: Data, training: Training) -> dict[str, float]:
-    """Seconds per training step of each design, by the loop's own step, without the loading of data.
-
-    Designs take turns, so that a busy machine slows them alike. The lower quartile of many steps counts, so that
-    interruptions do not.
-    """
+@contextmanager
+def timing(training: Training) -> Iterator[Accelerator]:
+    """Where something is timed as a run would do it; afterwards the process is as it was before."""
     with process_state_kept():
         torch.set_num_threads(training.threads)
         AcceleratorState._reset_state()
-        accelerator = Accelerator(
-            cpu=not torch.accelerator.is_available(), mixed_precision=MIXED_PRECISION[training.precision]
-        )
+        yield Accelerator(cpu=not torch.accelerator.is_available(), mixed_precision=MIXED_PRECISION[training.precision])
+
+
+def step_seconds(
+    designs: Mapping[str, Architecture], data: Data, training: Training, steps: int = TIMED_STEPS
+) -> dict[str, float]:
+    """Seconds per training step of each design, by the loop's own step, without the loading of data.
+
+    Designs take turns, so that a busy machine slows them alike. The lower quartile of many steps counts, so that
+    interruptions do not. At least two steps more than the first ones are needed.
+    """
+    with timing(training) as accelerator:
         order = Order(0, training.batch, data.size, training.accumulate)
         loaded = data.batches(order, range(TIMED_BATCHES), Share())
         batches = [to_device(batch, accelerator.device) for batch in loaded]
         seed_everything(0)
         steppers = {design: _stepper(design, data, training, accelerator) for design in dict.fromkeys(designs.values())}
         found: dict[Architecture, list[float]] = {design: [] for design in steppers}
-        for number in range(TIMED_STEPS):
+        for number in range(steps):
             for design, stepper in steppers.items():
                 began = time.perf_counter()
                 with accelerator.autocast():

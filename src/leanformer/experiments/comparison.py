@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from leanformer import tasks
 from leanformer.architecture import Architecture
@@ -70,6 +70,7 @@ def compare(
     label_column: str | None = None,
     held_out: float | None = None,
     skip_bad: bool | None = None,
+    dry_run: bool | None = None,
     model: Factory | str | Architecture | None = None,
     original: Given | None = None,
     lean: Given | None = None,
@@ -127,6 +128,7 @@ def compare(
         text_column, label_column: where a table has the texts and the labels; by default one of the usual names.
         held_out: which share is held out, where the data have no held-out part.
         skip_bad: whether to train without what cannot be read; by default it is an error.
+        dry_run: whether to return a `Forecast` instead: parameters, time, memory and disk. Nothing is written.
         model: another original, by name or as an `Architecture`. The lean design is then what `lf.design` recommends.
         original, lean: other sizes of these two: {"depth": 4, "heads": 8, "regime": "split"}, the same as a text,
             "depth=4,heads=8,regime=split", or a whole `Architecture`.
@@ -176,6 +178,10 @@ def compare(
             lr=lr,
             precision=precision,
         )
+        if dry_run:
+            from leanformer.experiments.forecast import forecast
+
+            return cast(Any, forecast(arguments, chosen, folder, hooks))
         listed = names(arms)
         record = run_comparison(
             chosen,
@@ -237,7 +243,7 @@ def run_comparison(
     hooks: Hooks = Hooks(),  # noqa: B008  it cannot be changed
 ) -> Comparison:
     """Train what a folder lacks of a recipe's comparison; returns the record, which the caller writes."""
-    recipe = _with_choices(recipe, arms, margin)
+    recipe = with_choices(recipe, arms, margin)
     chosen, equal = None if seeds is None else as_seeds(seeds), Budget.parse(budget or recipe.budget)
     wanted = wanted_rule(chosen, until, max_seeds)
     if jobs is not None and jobs < 1:
@@ -308,7 +314,7 @@ def _run_open(plan: ComparisonPlan, out: Path, jobs: int | None, log_with: str, 
     choose(jobs, plan.training.threads, log_with).run(list(open_runs), hear)
 
 
-def _with_choices(recipe: Recipe, arms: Sequence[str] | None, margin: float | None) -> Recipe:
+def with_choices(recipe: Recipe, arms: Sequence[str] | None, margin: float | None) -> Recipe:
     chosen = (*(recipe.arms if arms is None else arms), *(recipe.others if arms is None else ()))
     recipe = replace(recipe, arms=tuple(dict.fromkeys(chosen)), margin=recipe.margin if margin is None else margin)
     if not recipe.arms:

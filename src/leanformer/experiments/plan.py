@@ -140,6 +140,7 @@ def make_plan(
     margin: float | None,
     tuning: TuningPlan | None = None,
     settings: Mapping[str, Mapping[str, float]] | None = None,
+    write: bool = True,
 ) -> ComparisonPlan:
     """The plan, joined with the one that the folder holds already, written down with a folder for every run.
 
@@ -153,6 +154,7 @@ def make_plan(
         margin: as it was asked for; None leaves the margin of a folder as it is.
         tuning: what is tuned for every arm; None leaves it as it is in a folder.
         settings: of arms that are trained with settings of their own.
+        write: whether to write it down.
     """
     for arm, design in recipe.architectures().items():
         _check_fit(arm, design, data)
@@ -207,7 +209,8 @@ def make_plan(
         settings={arm: dict(values) for arm, values in (settings or {}).items()},
         circumstances=there.circumstances if there is not None else circumstances(),
     )
-    _write(plan, recipe.task, out)
+    if write:
+        _write(plan, recipe.task, out)
     return plan
 
 

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from leanformer import models, tasks
@@ -43,6 +43,7 @@ from leanformer.training.settings import Training
 
 if TYPE_CHECKING:
     from leanformer.conditioning.watching import Rule as Projections
+    from leanformer.experiments.forecast import Forecast
     from leanformer.experiments.own_loop.arms import Factory
     from leanformer.experiments.own_loop.function import Train
     from leanformer.tasks.base import Metric
@@ -189,6 +190,7 @@ def sweep(
     label_column: str | None = None,
     held_out: float | None = None,
     skip_bad: bool | None = None,
+    dry_run: bool | None = None,
     model: Factory | str | Architecture | None = None,
     original: Sizes | None = None,
     train: Train | None = None,
@@ -229,8 +231,8 @@ def sweep(
         equal_params: whether every design gets the MLP that makes it as large as the original of its depth.
         out: the sweep's folder [default: runs/sweep-RECIPE]. Values that are not there yet are added to it.
         report: whether to write the page and the figure too.
-        seeds, steps, batch, lr, precision, settings, data, text_column, label_column, held_out, skip_bad, model,
-            original: as for `lf.compare`.
+        seeds, steps, batch, lr, precision, settings, data, text_column, label_column, held_out, skip_bad, dry_run,
+            model, original: as for `lf.compare`.
         train, command, score_file, score_key, metric, unit, higher_is_better, example, projections, time_limit, name:
             a training loop of one's own, as for `lf.compare`.
         sizes: more axes, by name: heads=[1, 2, 4].
@@ -262,10 +264,21 @@ def sweep(
             lr=lr,
             precision=precision,
         )
-        record = _swept(chosen, _grid(chosen, vary, equal_params), folder, seeds, jobs, hooks)
+        grid = _grid(chosen, vary, equal_params)
+        if dry_run:
+            return cast(Any, _forecast(chosen, grid, folder, {"seeds": seeds, "jobs": jobs}, hooks))
+        record = _swept(chosen, grid, folder, seeds, jobs, hooks)
         if is_first_process():
             publish(record, folder / RECORD, report=report, say=hooks.say)
     return record
+
+
+def _forecast(recipe: Recipe, grid: Grid, out: Path, choices: Mapping[str, Any], hooks: Hooks) -> Forecast:
+    from leanformer.experiments.forecast import forecast, joined
+
+    made = _recipes(recipe, cells(recipe, grid)[0])
+    parts = {place: forecast(choices, arms, out / place, hooks) for place, arms in made.items()}
+    return joined(recipe.name, parts)
 
 
 def _swept(
