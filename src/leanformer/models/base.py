@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from leanformer.architecture import Architecture, Stage
+from leanformer.models.building import built_on
 from leanformer.models.options import check_options
 
 Inputs = dict[str, Tensor]
@@ -169,7 +170,7 @@ class Family(ABC):
     def build(self, architecture: Architecture, device: torch.device | str | None = None) -> nn.Module:
         """A module of exactly this architecture, or a `ValueError` that names the field in which it would differ."""
         architecture = self.canonical(architecture)
-        with torch.device(device) if device is not None else torch.get_default_device():
+        with built_on(device):
             try:
                 model = self.assemble(architecture)
             except UNSUITABLE as error:

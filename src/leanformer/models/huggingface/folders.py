@@ -9,7 +9,6 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-import torch
 import transformers
 from transformers import (
     AutoConfig,
@@ -25,6 +24,7 @@ from transformers import (
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from leanformer.foundation.records.files import read_json
+from leanformer.models.building import built_on
 from leanformer.models.old_configs import with_type
 
 
@@ -47,7 +47,7 @@ def empty_model_from(source: Path) -> PreTrainedModel:
     """The model on the meta device: shapes without weights."""
     config = config_of(source)
     auto_class = AutoModelForCausalLM if source.suffix == ".gguf" else _auto_class(config)
-    with torch.device("meta"):
+    with built_on("meta"):
         return auto_class.from_config(config, trust_remote_code=False)
 
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from leanformer.architecture import Architecture, Stage
 from leanformer.models.base import Attention, AttentionPart, Family, Inputs
+from leanformer.models.building import built_on
 
 PROJECTIONS = {"qkv": 3, "qk": 2, "kv": 2, "q": 1, "k": 1, "v": 1}
 """Names of timm's input projections, and how many of query, key and value each computes."""
@@ -181,7 +182,7 @@ def create_upstream(name: str, **arguments: Any) -> nn.Module:
 
 def upstream(name: str, **options: Any) -> nn.Module:
     """timm's model of that name on the meta device: shapes without weights."""
-    with torch.device("meta"):
+    with built_on("meta"):
         return create_upstream(name, **options)
 
 
