@@ -298,3 +298,22 @@ def test_images_of_several_sizes_need_one(folder: Path) -> None:
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ImageClasses(**settings)
+
+
+def test_the_share_that_is_held_out_is_used_or_refused(tmp_path: Path) -> None:
+    usual, half = ImageClasses(dataset="digits").load(), ImageClasses(dataset="digits", held_out=0.5).load()
+    assert len(usual.held_out) == 359
+    assert torch.equal(
+        usual.found.held_out.labels, torch.cat([usual.found.train.labels, usual.found.held_out.labels])[-359:]
+    )
+    assert (len(half.images), len(half.held_out)) == (899, 898)
+    counts = torch.bincount(half.found.held_out.labels)
+    assert counts.min() > 70, "every class is there"
+    for split, images in (("train", 4), ("val", 2)):
+        for name in ("a", "b"):
+            (tmp_path / split / name).mkdir(parents=True)
+            for index in range(images):
+                Image.new("L", (8, 8), index).save(tmp_path / split / name / f"{index}.png")
+    assert len(ImageClasses(dataset=str(tmp_path)).load().held_out) == 4
+    with pytest.raises(ValueError, match="it has 4 held-out images of its own: leave held_out out"):
+        ImageClasses(dataset=str(tmp_path), held_out=0.3).load()

@@ -55,8 +55,19 @@ SETS = {
 """Sets known by name. Any other name is a folder or a data set on the hub."""
 
 
+DIGITS_SHARE = 0.2
+"""What is held out of the digits."""
+
+
 def find(name: str, root: str | None = None, reading: Reading | None = None) -> ImageSet:
     """The set of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
+    found = _find(name, root, reading)
+    if reading is not None and reading.held_out is not None and not found.split_here:
+        raise BadData(f"{found.source}: it has {len(found.held_out):,} held-out images of its own: leave held_out out")
+    return found
+
+
+def _find(name: str, root: str | None, reading: Reading | None) -> ImageSet:
     if not name:
         raise ValueError(
             f"no images are named: give your images, a folder with CLASS/*.png or with train/CLASS/*.png and "
@@ -66,7 +77,7 @@ def find(name: str, root: str | None = None, reading: Reading | None = None) -> 
     if known is None and _is_path(name):
         return _from_path(Path(name).expanduser(), KnownImageSet(), reading)
     if name == "digits":
-        return _digits()
+        return _digits(DIGITS_SHARE if reading.held_out is None else reading.held_out)
     known = known or KnownImageSet(hub=name)
     reading = replace(reading, label_column=reading.label_column or known.label)
     if (folder := in_root(spellings(name), root)) is not None:
@@ -101,14 +112,14 @@ def holds_images(path: Path) -> bool:
 # Each kind of source
 
 
-def _digits() -> ImageSet:
-    """1,797 images of 8 × 8; every fifth is held out."""
+def _digits(share: float) -> ImageSet:
+    """1,797 images of 8 × 8, of which an even share is held out: with 0.2, every fifth."""
     loaded = _digits_of_scikit_learn()
     images = torch.from_numpy((loaded[:, :-1].reshape(-1, 1, 8, 8) * (255 / 16)).round().astype(np.uint8))
     labels = torch.from_numpy(loaded[:, -1].astype(np.int64))
-    held_out = torch.arange(len(labels)) % 5 == 4
+    held_out = torch.from_numpy(np.diff(np.floor(np.arange(len(labels) + 1) * share + 1e-9)) > 0)
     train, rest = (LabelledImages(images[rows], labels[rows]) for rows in (~held_out, held_out))
-    return ImageSet(train, rest, classes=10, source="digits, embedded in scikit-learn")
+    return ImageSet(train, rest, classes=10, source="digits, embedded in scikit-learn", split_here=True)
 
 
 def _digits_of_scikit_learn() -> np.ndarray:

@@ -14,13 +14,16 @@ from leanformer.data import checks, image_files
 from leanformer.data.checks import BadData
 from leanformer.foundation.formats import counted, percent
 
+SHARE = 0.1
+"""What is held out of images that have no held-out split."""
+
 
 @dataclass(frozen=True)
 class Reading:
     """How a set of one's own is read."""
 
-    held_out: float = 0.1
-    """Which share of each class is held out, if there is no held-out split."""
+    held_out: float | None = None
+    """Which share of each class is held out, if there is no held-out split; SHARE by default."""
     skip_bad: bool = False
     """Leave out images that cannot be read, and classes without images; else they are errors."""
     label_column: str = ""
@@ -60,6 +63,8 @@ class ImageSet:
     """Of the classes, by label, if they have names."""
     notes: tuple[str, ...] = ()
     """What a person should know about it: how it was split, and what was left out."""
+    split_here: bool = False
+    """Whether the held-out images were chosen here, since the set had none."""
 
     def __post_init__(self) -> None:
         for name, split in (("training", self.train), ("held-out", self.held_out)):
@@ -109,9 +114,10 @@ def split_off(
     source: str,
     names: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
-    share: float = Reading.held_out,
+    share: float | None = None,
 ) -> ImageSet:
     """A set without a held-out split: a share of each class is held out, by a fixed shuffle, and at least one image."""
+    share = SHARE if share is None else share
     draw, labels, held_out = np.random.default_rng(0), whole.labels.numpy(), []
     for label in range(classes):
         rows = draw.permutation(np.flatnonzero(labels == label))
@@ -129,4 +135,5 @@ def split_off(
         f"{source}, {percent(share)} of it held out here",
         names,
         (*notes, f"{note} (held_out={share:g})"),
+        split_here=True,
     )

@@ -50,7 +50,7 @@ class ImageClasses(Task):
     """digits, mnist, fashion-mnist, cifar10, cifar100, imagenet, a folder, or a data set on the hub."""
     root: str | None = None
     """Folder with local data sets; LEANFORMER_DATA by default."""
-    held_out: float = Reading.held_out
+    held_out: float | None = None
     """Share of each class that is held out, where the data have no held-out images."""
     skip_bad: bool = False
     """Train without images that cannot be read, and without classes that have no images."""
