@@ -176,6 +176,14 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_folder_is_exported_as_its_model_is(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "lean" / "seed-0"
+    lf.save_pretrained(families.build(LEAN["vit"]), run / "model")
+    assert lf.export(run / "model", tmp_path / "model.pt2").path.is_file()
+    with pytest.raises(ValueError, match=r"holds no config.json; its runs have models, such as .*runs/lean/seed-0$"):
+        lf.export(str(tmp_path / "runs"), tmp_path / "other.pt2")
+
+
 def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
     lf.save_pretrained(families.build(LEAN["vit"]), tmp_path / "saved")
     for arguments, message in (

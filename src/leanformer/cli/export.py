@@ -18,7 +18,7 @@ class Format(StrEnum):
 
 @app.command()
 def export(
-    folder: Annotated[Path, typer.Argument(help="A run, or a saved model's folder.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A run, or a saved model's folder.")],
     format: Annotated[
         Format | None,
         typer.Option(help="onnx for ONNX Runtime, or pt2 for torch.export.load [default: as --out ends]."),
@@ -31,12 +31,10 @@ def export(
     ONNX needs `pip install "leanformer[export]"`.
     """
     from leanformer.models.exporting import export as write
-    from leanformer.models.weights import from_pretrained
 
-    model = from_pretrained(folder)
     path = out or folder / f"model.{format.value if format is not None else 'onnx'}"
     with working(f"exporting {folder}"):
-        exported = write(model, path, format.value if format is not None else None)
+        exported = write(folder, path, format.value if format is not None else None)
     if as_json:
         print_json(
             {

@@ -28,6 +28,7 @@ from torch.utils._pytree import tree_leaves
 
 from leanformer.models import families, preprocessing
 from leanformer.models.base import Inputs
+from leanformer.models.weights import from_pretrained
 
 Format = Literal["onnx", "pt2"]
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -61,15 +62,19 @@ class Exported:
 
 
 def export(
-    model: nn.Module, path: str | Path, format: Format | None = None, example: Mapping[str, Tensor] | None = None
+    model: nn.Module | str | Path,
+    path: str | Path,
+    format: Format | None = None,
+    example: Mapping[str, Tensor] | None = None,
 ) -> Exported:
     """Write a model as a file that runs without leanformer.
 
-    >>> lf.export(lf.from_pretrained("my-model"), "model.onnx")
+    >>> lf.export("my-model", "model.onnx")
     >>> onnxruntime.InferenceSession("model.onnx").run(None, {"x": images})
 
     Args:
-        model: any model; it is exported in evaluation mode and left as it was.
+        model: the folder of a run or of a saved model; or any model, which is exported in evaluation mode and left as
+            it was.
         path: where to; its folder is made if it does not exist.
         format: "onnx", or "pt2" for `torch.export.load`; by default what the path ends with.
         example: inputs by the names of the model's arguments, at least two samples. Models of the families have their
@@ -79,6 +84,7 @@ def export(
     """
     path = Path(path)
     chosen = _format(path, format)
+    model = from_pretrained(model) if isinstance(model, (str, Path)) else model
     given = _given(model, example)
     with _aside(path) as aside, _evaluated(model), _quiet():
         wrapped = _Plain(model, tuple(given.inputs))

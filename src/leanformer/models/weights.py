@@ -230,12 +230,18 @@ def saved_in(folder: Path) -> Path:
     return files[0] if len(files) == 1 else folder
 
 
+def _models_inside(folder: Path) -> str:
+    """Where the models of a comparison are, for a message."""
+    first = next(iter(sorted(folder.glob("*/seed-*/model/config.json"))), None)
+    return "" if first is None else f"; its runs have models, such as {first.parent.parent}"
+
+
 def _read_config(folder: Path) -> dict[str, Any]:
     if folder.suffix == ".gguf" and folder.is_file():
         return {"model_type": "gguf"}  # the file says the rest
     path = folder / "config.json"
     if not path.is_file():
-        raise ValueError(f"{folder} is not a saved model: it holds no config.json")
+        raise ValueError(f"{folder} is not a saved model: it holds no config.json{_models_inside(folder)}")
     _check_sums(folder)
     config = read_json(path)
     if not isinstance(config, dict):
