@@ -147,6 +147,10 @@ def test_placeholders_are_filled_word_by_word() -> None:
         (dict(command=" "), "command is empty: give what trains one run"),
         (dict(example=3), "example and projections are for a function"),
         (dict(lean=None), "lean must be given"),
+        (
+            dict(command="no-such-program {depth} {seed} {folder}"),
+            "the program no-such-program of command is not found",
+        ),
     ],
 )
 def test_bad_commands_are_refused_before_anything_runs(changes: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -298,6 +298,10 @@ def test_runs_that_hang_or_crash_end_alone(tmp_path: Path) -> None:
     ("choices", "message"),
     [
         (dict(train=3), "train must be a function of model, seed and folder, got 3"),
+        (
+            dict(train=lambda model: 1.0),
+            "train is called with a model, the seed and a folder, which train does not take",
+        ),
         (dict(command="x"), "train and command exclude each other"),
         (dict(score_key="x"), "score_file and score_key belong to a command; train returns its score"),
         (

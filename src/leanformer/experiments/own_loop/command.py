@@ -111,6 +111,9 @@ class Command:
                 "{command} does not say which arm it trains: use {given}",
                 given="{model}, {arm}, or a size such as {depth}",
             )
+        program = self.words[0]
+        if not PLACEHOLDER.search(program) and shutil.which(program) is None:
+            raise ArgumentError("the program {program} of {command} is not found", program=program)
 
     def filled(self, arm: OwnArm, seed: int, folder: Path) -> tuple[list[str], Path]:
         """The words of one run's command, and the file of its score."""

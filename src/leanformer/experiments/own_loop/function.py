@@ -29,6 +29,7 @@ from leanformer.conditioning.watching import Rule
 from leanformer.experiments.own_loop.arm import OwnArm
 from leanformer.experiments.own_loop.result import OwnResult
 from leanformer.experiments.own_loop.returned import BadScore, Returned
+from leanformer.foundation.arguments import ArgumentError
 from leanformer.foundation.stopping import SIGNALS, Stopped
 from leanformer.runners.base import FAILURE, Event, Failure
 from leanformer.tasks.base import Metric
@@ -54,6 +55,18 @@ class FunctionRuns:
     projections: Rule | None = None
     code: str = ""
     """A checksum of the function's code."""
+
+    def __post_init__(self) -> None:
+        try:
+            inspect.signature(self.train).bind(None, 0, Path())
+        except TypeError as error:
+            raise ArgumentError(
+                "{train} is called with a model, the seed and a folder, which {function} does not take: {error}",
+                function=name_of(self.train),
+                error=error,
+            ) from error
+        except ValueError:  # a function without a signature, such as a builtin
+            return
 
     def run(self, arm: str, seed: int, place: Path | str) -> Event:
         """Train one run. Its result, or why there is none, is in its folder afterwards; returns the event."""
