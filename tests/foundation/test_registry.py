@@ -45,6 +45,8 @@ def test_unknown_names_are_refused_with_what_is_near(registry: Registry[Callable
         registry.get("paths")
     with pytest.raises(ValueError, match=r'there is no shape "zzz": there are path, join'):
         registry.get("zzz")
+    with pytest.raises(ValueError, match=r'"mine.py" does not say which shape of the file is meant: .* mine.py:build'):
+        registry.get("mine.py")
 
 
 @pytest.mark.parametrize(

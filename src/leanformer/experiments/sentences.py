@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def as_sentence(phrase: str) -> str:
-    return f"{phrase[0].upper()}{phrase[1:]}."
+    first = phrase[0] if phrase[0] == "κ" else phrase[0].upper()  # a symbol: its capital would be another one
+    return f"{first}{phrase[1:]}."
 
 
 def signed(difference: Estimate, unit: str) -> str:

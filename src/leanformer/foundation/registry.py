@@ -161,7 +161,10 @@ class Registry(Generic[Entry]):
     def _unknown(self, name: str) -> str:
         near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}" if near else f"there are {', '.join(self.names())}"
-        return f'there is no {self.word} "{name}": {hint}; code of your own is named as package.module:Name'
+        own = "package.module:name or file.py:name"
+        if name.endswith(".py"):
+            return f'"{name}" does not say which {self.word} of the file is meant: name it as in {name}:build'
+        return f'there is no {self.word} "{name}": {hint}; code of your own is named as {own}'
 
 
 def _package(point: EntryPoint) -> str:

@@ -82,7 +82,7 @@ def cifar10() -> Recipe:
 
 
 def images() -> Recipe:
-    """Your own images: DIR/train/CLASS/*.png with DIR/val/CLASS/*.png, or parquet files.
+    """Your own images: DIR/CLASS/*.png, or DIR/train/CLASS/*.png with DIR/val/CLASS/*.png, or parquet files.
 
     Command: leanformer compare images --data DIR --model vit_small_patch16_224
     With --model, the lean design is what `leanformer design` recommends, or what --lean says; without, a small ViT of

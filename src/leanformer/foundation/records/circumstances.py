@@ -48,10 +48,8 @@ def circumstances() -> Circumstances:
     """Those of this process."""
     import torch
 
-    program = Path(sys.argv[0]).name
-    command = shlex.join(["leanformer" if program == "__main__.py" else program, *sys.argv[1:]])
     return Circumstances(
-        command=command,
+        command=_command(),
         commit=_commit(),
         versions={name: version(name) for name in PACKAGES},
         python=platform.python_version(),
@@ -62,6 +60,16 @@ def circumstances() -> Circumstances:
             capability=torch.backends.cpu.get_cpu_capability(),
         ),
     )
+
+
+def _command() -> str:
+    """What was typed, without the folder of the program."""
+    program, arguments = Path(sys.argv[0]).name, sys.argv[1:]
+    if program in ("ipykernel_launcher.py", "ipykernel"):  # its arguments say how the kernel was started
+        return "the notebook"
+    if program == "__main__.py":
+        program = "leanformer"
+    return shlex.join([*(["python"] if program.endswith(".py") else []), program, *arguments])
 
 
 def fields_of(found: Circumstances) -> dict[str, Any]:
