@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 
 parser = argparse.ArgumentParser(description="Compare two GPT-2s around the Hugging Face Trainer.")
-parser.add_argument("--steps", type=int, default=80, help="optimizer steps of a run")
+parser.add_argument("--steps", type=int, default=60, help="optimizer steps of a run")
 parser.add_argument("--seeds", type=int, default=2, help="runs of each model")
 parser.add_argument("--out", default="runs/hf-trainer", help="folder of the comparison")
 options = parser.parse_args()
