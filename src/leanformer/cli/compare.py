@@ -177,6 +177,14 @@ def compare(
         int | None,
         typer.Option(metavar="N", min=1, help="Seeds of a trial [default: 2].", rich_help_panel=STATISTICS),
     ] = None,
+    budgets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARES",
+            help='Make the same comparison with fewer steps too, as in "1/4,1/2,1".',
+            rich_help_panel=STATISTICS,
+        ),
+    ] = None,
     jobs: Jobs = None,
     log_with: LogWith = "",
     dry_run: DryRun = None,

@@ -19,7 +19,7 @@ from leanformer.architecture import Architecture
 
 ORIGINAL, LEAN, SHALLOW, WIDE = "original", "lean", "shallow", "wide"
 MATCHED_MLP, MATCHED_DEPTH = "matched-mlp", "matched-depth"
-FOLDERS = ("figures", "tuning", "tuned")
+FOLDERS = ("figures", "tuning", "tuned", "lengths")
 """What a comparison's folder holds beside its arms."""
 
 

@@ -21,8 +21,9 @@ from leanformer.architecture import Architecture
 from leanformer.experiments.budgets import Budget
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
+from leanformer.experiments.lengths import length_folder, shares_of, shortened
 from leanformer.experiments.overrides import Settings, adjusted, arm_names, check_choices
-from leanformer.experiments.plan import ComparisonPlan, folder_of, make_plan, read_plan, to_next_look
+from leanformer.experiments.plan import ComparisonPlan, folder_of, make_plan, read_plan, to_next_look, write_plan
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
 from leanformer.experiments.registration import wanted_rule
@@ -59,6 +60,7 @@ def compare(
     tune: str | Sequence[str] | None = None,
     tune_share: float | None = None,
     tune_seeds: int | None = None,
+    budgets: str | Sequence[float] | None = None,
     steps: int | None = None,
     batch: int | None = None,
     lr: float | None = None,
@@ -119,6 +121,7 @@ def compare(
             never sees. The comparison is then made twice: with the recipe's settings and with each arm's best.
         tune_share: the share of a run's steps that a trial takes [default: 1].
         tune_seeds: seeds of a trial [default: 2].
+        budgets: shares of the steps, "1/4,1/2,1", at each of which the same comparison is made.
         steps, batch, lr, precision: other settings of the training: optimizer steps of the original, samples per step,
             the peak learning rate; "float32", "bfloat16" or "float16".
         settings: any others, such as {"training.clip": 0.5, "task.shift": 2} or ["training.clip=0.5"].
@@ -197,6 +200,7 @@ def compare(
             tune=tune,
             tune_share=tune_share,
             tune_seeds=tune_seeds,
+            budgets=budgets,
             hooks=hooks,
         )
         if is_first_process():
@@ -240,6 +244,7 @@ def run_comparison(
     tune: str | Sequence[str] | None = None,
     tune_share: float | None = None,
     tune_seeds: int | None = None,
+    budgets: str | Sequence[float] | None = None,
     hooks: Hooks = Hooks(),  # noqa: B008  it cannot be changed
 ) -> Comparison:
     """Train what a folder lacks of a recipe's comparison; returns the record, which the caller writes."""
@@ -257,9 +262,10 @@ def run_comparison(
             for line in data.contents().lines():
                 hooks.say(line)
         fitted = recipe.fitted(data.options)
+        shorter = shares_of(budgets) if budgets is not None else []
         asked = wanted_tuning(tune, fitted.training, tune_share, tune_seeds)
         planned = partial(make_plan, fitted, chosen, wanted, equal, data=data, margin=margin)
-        plan: ComparisonPlan = from_first_process(lambda: planned(out, tuning=asked))
+        plan: ComparisonPlan = from_first_process(lambda: planned(out, tuning=asked, lengths=shorter))
         run = partial(_run_to_the_end, jobs=jobs, log_with=log_with, hooks=hooks)
         record = run(plan, out)
         if plan.tuning is not None:
@@ -268,8 +274,11 @@ def run_comparison(
             again = from_first_process(lambda: planned(out / TUNED, settings=best))
             from_first_process(lambda: take_over(read_plan(out), out, again, out / TUNED))
             run(again, out / TUNED)
-            record = summarise(out)
-        return record
+        for share in plan.lengths:
+            short = shortened(read_plan(out), share)
+            from_first_process(partial(write_plan, short, fitted.task, length_folder(out, share)))
+            run(short, length_folder(out, share))
+        return summarise(out) if plan.tuning is not None or plan.lengths else record
 
 
 def _run_to_the_end(plan: ComparisonPlan, out: Path, *, jobs: int | None, log_with: str, hooks: Hooks) -> Comparison:

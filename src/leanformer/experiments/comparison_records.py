@@ -12,6 +12,7 @@ from leanformer.experiments.judging.estimates import Estimate
 from leanformer.experiments.judging.judgement import ComparisonVerdict
 from leanformer.experiments.judging.stopping_rules import FEWEST_SEEDS
 from leanformer.experiments.judging.verdicts import decide
+from leanformer.experiments.lengths import Trend
 from leanformer.experiments.registration import Amendment
 from leanformer.experiments.tuning.records import Tuning
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, RecordPart
@@ -46,8 +47,8 @@ class ArmResult(RecordPart):
     """κ of the attention at the end: the median over layers, samples and seeds."""
 
 
-class Tuned(RecordPart):
-    """The same comparison with every arm at its own best settings."""
+class Variant(RecordPart):
+    """The same comparison under other conditions: with every arm at its own best settings, or at another length."""
 
     seeds: Sequence[int | str]
     arms: dict[ArmLabel, ArmResult]
@@ -130,8 +131,12 @@ class Comparison(DatedRecord):
     """Runs that diverged, and why."""
     tuning: Tuning | None = None
     """What was found when settings were tuned for every arm."""
-    tuned: Tuned | None = None
-    """None as long as no tuned run has finished."""
+    tuned: Variant | None = None
+    """With every arm at its own best settings; None as long as no such run has finished."""
+    lengths: dict[str, Variant] = {}
+    """The same comparison with fewer steps, by their share of the whole."""
+    trends: list[Trend] = []
+    """How the difference of lean against the original changes from each length to the next."""
     task: Json | None
     training: PlainTraining | None
     notes: list[str] = []
@@ -143,9 +148,14 @@ class Comparison(DatedRecord):
         """The verdict first, then what follows from it."""
         failures = [sentences.did_not_finish(text) for text in self.failures.values()]
         amended = [change.words for change in self.amendments]
-        found = [*self.verdict.all_words, *self._tuned_words(), *amended, *self._savings(), *failures] or [
-            self.verdict.words
-        ]
+        found = [
+            *self.verdict.all_words,
+            *self._tuned_words(),
+            *self._length_words(),
+            *amended,
+            *self._savings(),
+            *failures,
+        ] or [self.verdict.words]
         if self.baselines:
             trivial = {name: [value] for name, value in self.baselines.items()}
             found.append(sentences.baselines(self.metric.name, trivial))
@@ -160,6 +170,14 @@ class Comparison(DatedRecord):
             found.append(sentences.robustness(self.robust, self.verdict.outcome, self.tuned.verdict.outcome))
             found += [sentences.did_not_finish(text) for text in self.tuned.failures.values()]
         return found
+
+    def _length_words(self) -> list[str]:
+        found = [
+            sentences.at_length(float(share), variant.verdict.words)
+            for share, variant in self.lengths.items()
+            if variant.verdict.main is not None
+        ]
+        return [*found, *(sentences.trend(trend, self.metric.unit) for trend in self.trends[-1:])]
 
     @property
     def robust(self) -> bool | None:

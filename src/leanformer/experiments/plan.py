@@ -73,6 +73,8 @@ class ComparisonPlan(Record):
     """What is tuned for every arm, if anything is."""
     settings: dict[ArmName, dict[str, float]] = {}
     """Of arms that are trained with other settings than `training` says: their best ones, if they were tuned."""
+    lengths: list[float] = []
+    """Shares of the steps at which the same comparison is made too."""
     circumstances: Circumstances
     """The command, the commit and the machine that began it."""
 
@@ -140,6 +142,7 @@ def make_plan(
     margin: float | None,
     tuning: TuningPlan | None = None,
     settings: Mapping[str, Mapping[str, float]] | None = None,
+    lengths: Sequence[float] = (),
     write: bool = True,
 ) -> ComparisonPlan:
     """The plan, joined with the one that the folder holds already, written down with a folder for every run.
@@ -154,6 +157,7 @@ def make_plan(
         margin: as it was asked for; None leaves the margin of a folder as it is.
         tuning: what is tuned for every arm; None leaves it as it is in a folder.
         settings: of arms that are trained with settings of their own.
+        lengths: shares of the steps at which the same comparison is made too, beside those that a folder has.
         write: whether to write it down.
     """
     for arm, design in recipe.architectures().items():
@@ -171,7 +175,7 @@ def make_plan(
         results = finished_runs(out, there)
         if results:
             chosen, rule = later_plan(there.rule, there.seeds, seeds, wanted, str(out))
-        tuning = tuning or there.tuning
+        tuning, lengths = tuning or there.tuning, sorted({*there.lengths, *lengths})
         if there.settings != (settings or {}):
             tuned = differences(there.settings, settings or {})
             raise ValueError(f"{out} was trained with other settings: {tuned}; choose another folder")
@@ -207,10 +211,11 @@ def make_plan(
         samples=data.size,
         tuning=tuning,
         settings={arm: dict(values) for arm, values in (settings or {}).items()},
+        lengths=list(lengths),
         circumstances=there.circumstances if there is not None else circumstances(),
     )
     if write:
-        _write(plan, recipe.task, out)
+        write_plan(plan, recipe.task, out)
     return plan
 
 
@@ -226,11 +231,12 @@ def to_next_look(plan: ComparisonPlan, out: Path) -> ComparisonPlan | None:
     unused = (seed for seed in itertools.count() if seed not in plan.seeds)
     seeds = sorted([*plan.seeds, *itertools.islice(unused, following - len(plan.seeds))])
     extended = plan.changed(seeds=seeds)
-    _write(extended, tasks.read(plan.task), out)
+    write_plan(extended, tasks.read(plan.task), out)
     return extended
 
 
-def _write(plan: ComparisonPlan, task: Task, out: Path) -> None:
+def write_plan(plan: ComparisonPlan, task: Task, out: Path) -> None:
+    """Write a plan down, with a folder for every run. A run that is there already must be the planned one."""
     plan.write(out / PLAN, indent=2)
     for arm, seed in plan.runs():
         write_run(plan.run(arm, seed, task), folder_of(out, arm, seed))

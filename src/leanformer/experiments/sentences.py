@@ -7,6 +7,7 @@ both.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from leanformer.experiments.judging.stopping_rules import FEWEST_SEEDS, MOST_SEEDS
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from leanformer.experiments.judging.estimates import Effects, Estimate
     from leanformer.experiments.judging.failures import BadRuns
     from leanformer.experiments.judging.verdicts import Verdict
+    from leanformer.experiments.lengths import Trend
     from leanformer.experiments.tuning.records import Tuning
 
 
@@ -188,6 +190,31 @@ def robustness(robust: bool | None, at_shared: str | None, at_best: str | None) 
         f"this verdict is not robust: lean {at_shared} at the shared settings and {at_best} at each arm's best; the "
         f"latter is what the designs can do"
     )
+
+
+# Lengths
+
+
+def at_length(share: float, words: str) -> str:
+    return f"at {_share(share)} of the steps, {words}"
+
+
+def trend(found: Trend, unit: str) -> str:
+    """Whether the difference is still changing at the whole length."""
+    change, lengths = signed(found.change, unit), f"from {_share(found.before)} to {_share(found.after)} of the steps"
+    if found.change.t is None:
+        return f"{lengths}, the difference of lean against original changes by {change}, in one seed"
+    if found.is_clear:
+        return (
+            f"the difference of lean against original is still changing: by {change} {lengths}; "
+            f"a longer training may give another verdict"
+        )
+    return f"{lengths}, no change in the difference of lean against original can be distinguished from zero ({change})"
+
+
+def _share(share: float) -> str:
+    exact = Fraction(share).limit_denominator(1000)
+    return "all" if exact == 1 else str(exact)
 
 
 NOTHING_TO_COMPARE = "nothing to compare: a verdict needs the arms lean and original"

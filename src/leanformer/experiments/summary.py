@@ -10,9 +10,10 @@ from numpy import ndarray
 
 from leanformer import tasks
 from leanformer.costs.closed_forms import Setting, formula
-from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves, Tuned
+from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves, Variant
 from leanformer.experiments.judging.estimates import estimate
 from leanformer.experiments.judging.judgement import judge_arms
+from leanformer.experiments.lengths import length_folder, trends
 from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
 from leanformer.experiments.plan import PLAN, ComparisonPlan, folder_of, read_plan
 from leanformer.experiments.tuning.records import Tuning
@@ -64,6 +65,9 @@ def summarise(out: Path) -> Comparison:
     _check_same_data(out, results)
     metric = finished[0].metric
     scores = {arm: {seed: result.score for seed, result in runs.items()} for arm, runs in results.items()}
+    shorter = {f"{share:g}": found for share in plan.lengths if (found := _variant(length_folder(out, share)))}
+    by_length = {float(share): {arm: row.scores for arm, row in found.arms.items()} for share, found in shorter.items()}
+    by_length[1.0] = {arm: {str(seed): score for seed, score in runs.items()} for arm, runs in scores.items()}
     return Comparison(
         name=plan.name,
         source=plan.source,
@@ -84,7 +88,9 @@ def summarise(out: Path) -> Comparison:
         ),
         failures={f"{arm}, seed {seed}": text for (arm, seed), text in failures.items()},
         tuning=_tuning(out, plan, metric),
-        tuned=_tuned(out, plan),
+        tuned=_variant(out / TUNED) if plan.tuning is not None else None,
+        lengths=shorter,
+        trends=trends(by_length, metric.sign, metric.resolution) if shorter else [],
         task=plan.task,
         training=plan.training,
         runs={
@@ -104,15 +110,15 @@ def _tuning(out: Path, plan: ComparisonPlan, metric: Metric) -> Tuning | None:
     return Trials(plan, plan.tuning, tasks.read(plan.task), metric.higher_is_better, out).read()
 
 
-def _tuned(out: Path, plan: ComparisonPlan) -> Tuned | None:
-    """The comparison at the best settings, as far as it is finished."""
-    if plan.tuning is None or not (out / TUNED / PLAN).is_file():
+def _variant(out: Path) -> Variant | None:
+    """A comparison within another one's folder, as far as it is finished."""
+    if not (out / PLAN).is_file():
         return None
     try:
-        record = summarise(out / TUNED)
+        record = summarise(out)
     except NothingFinished:
         return None
-    return Tuned(seeds=record.seeds, arms=record.arms, verdict=record.verdict, failures=record.failures)
+    return Variant(seeds=record.seeds, arms=record.arms, verdict=record.verdict, failures=record.failures)
 
 
 def _outcomes(out: Path, results: Mapping[str, Mapping[int, Result]]) -> dict[str, dict[int, ndarray]]:

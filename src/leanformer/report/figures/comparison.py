@@ -17,6 +17,7 @@ from leanformer.experiments.judging.estimates import Estimate
 from leanformer.foundation.formats import counted
 from leanformer.report.cells import metric_with_unit
 from leanformer.report.figures.arms import colour
+from leanformer.report.figures.lengths import differences_by_length
 from leanformer.report.figures.style import FIXED, GREY, INK, SPLIT, framed, log_axis, plain_text
 from leanformer.report.figures.tuning import sensitivity
 from leanformer.training.result import Evaluation
@@ -39,6 +40,8 @@ def available(record: Comparison) -> dict[str, tuple[str, Callable[[], Figure]]]
         found = {"differences": (caption, lambda: differences(record)), **found}
     if any(sum(1 for point in run if point.kappa) > 1 for evaluations in runs.values() for run in evaluations):
         found["kappa"] = ("Condition number of the attention over training", lambda: kappa_over_training(runs))
+    if record.lengths and record.verdict.verdicts:
+        found["lengths"] = ("Differences by the length of the training", lambda: differences_by_length(record))
     if (tuning := record.tuning) is not None:
         for setting in tuning.plan.settings:
             caption = f"{metric.capitalize()} of every arm by {setting.name}, on the part of the samples for tuning"
