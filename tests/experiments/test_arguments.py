@@ -26,7 +26,11 @@ PATH = "must be a path, got"
         (lf.compare, dict(jobs=True), "^jobs must be a whole number, got True$"),
         (lf.compare, dict(margin="x"), "^margin must be a number, got 'x'$"),
         (lf.compare, dict(budget=3), "^budget must be a text, .*, got 3$"),
-        (lf.compare, dict(recipe=3), "^recipe must be a recipe or the name of one, got 3$"),
+        (
+            lf.compare,
+            dict(recipe=3),
+            "^recipe must be a recipe, the name of one, or a function that returns one, got 3$",
+        ),
         (lf.sweep, dict(vary=3), "^vary must be axes with their values, .*, got 3$"),
         (lf.sweep, dict(recipe="digits", vary={"heads": 2}), "^vary must be axes with their values, .*, got "),
         (lf.design, dict(model=3), "^model must be a name, a folder, an architecture or a module, got 3$"),

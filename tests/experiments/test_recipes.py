@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import leanformer as lf
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.costs.runs import WholeRun, run_cost
 from leanformer.data.glue import GLUE_TASKS
@@ -17,6 +18,7 @@ from leanformer.experiments.recipe_files import recipe_text
 from leanformer.experiments.recipes import imagenet
 from leanformer.models import families
 from leanformer.tasks.image_classes import ImageClasses
+from support.tiny_run import recipe as small
 
 
 @pytest.mark.parametrize("name", recipes.names())
@@ -83,7 +85,7 @@ def test_a_recipe_in_a_file_is_found_by_reference(tmp_path: Path) -> None:
         "def build():\n    return replace(recipe('digits'), name='mine')\ndef wrong():\n    return 3\n"
     )
     assert recipes.recipe(f"{file}:build").name == "mine"
-    with pytest.raises(ValueError, match="gives a int; needed is a function that returns a leanformer Recipe"):
+    with pytest.raises(ValueError, match="gives 3; needed is a function that returns a leanformer Recipe"):
         recipes.recipe(f"{file}:wrong")
 
 
@@ -109,3 +111,16 @@ def test_functions_that_need_arguments_are_no_recipes(reference: str) -> None:
         ValueError, match="cannot be called without arguments; needed is a function that returns a Recipe"
     ):
         recipes.recipe(reference)
+
+
+def test_a_function_that_returns_a_recipe_is_compared(tmp_path: Path) -> None:
+    record = lf.compare(small, seeds=1, steps=1, jobs=1, report=False, out=tmp_path / "out")
+    assert record.name == "small"
+
+    def fit(model: object, seed: int, folder: Path) -> float:
+        return 0.0
+
+    with pytest.raises(
+        ValueError, match="cannot be called without arguments; needed is a function that returns a Recipe"
+    ):
+        lf.compare(fit)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -50,7 +50,7 @@ DEFAULT = "digits"
 
 
 def compare(
-    recipe: Recipe | str = DEFAULT,
+    recipe: Recipe | str | Path | Callable[[], Recipe] = DEFAULT,
     *,
     arms: str | Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
@@ -110,7 +110,7 @@ def compare(
     >>> lf.compare(train=fine_tune, original="gpt2", lean="depth=6,heads=24", metric="perplexity", margin=0.5, seeds=5)
 
     Args:
-        recipe: a recipe, or the name of one (`leanformer recipes` lists them).
+        recipe: a recipe, the name of one (`leanformer recipes` lists them), or a function that returns one.
         arms: of original, lean, shallow, wide and the recipe's others; the recipe's choice by default.
         seeds: how many, or which.
         until: "decided" to add seeds at planned looks until lean against original is decided, instead of `seeds`. The

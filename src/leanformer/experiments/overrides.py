@@ -50,7 +50,10 @@ def check_choices(arguments: Mapping[str, Any]) -> None:
         original=sizes,
         lean=sizes,
         model=(lambda value: isinstance(value, (str, Path, Architecture)), "a name, a folder or an architecture"),
-        recipe=(lambda value: isinstance(value, (str, Path, Recipe)), "a recipe or the name of one"),
+        recipe=(
+            lambda value: isinstance(value, (str, Path, Recipe)) or callable(value),
+            "a recipe, the name of one, or a function that returns one",
+        ),
     )
 
 

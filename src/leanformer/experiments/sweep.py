@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -175,7 +175,7 @@ def _recipe_at(recipe: Recipe, here: Sequence[Cell]) -> Recipe:
 
 
 def sweep(
-    recipe: Recipe | str = DEFAULT,
+    recipe: Recipe | str | Path | Callable[[], Recipe] = DEFAULT,
     *,
     vary: str | Sequence[str] | Mapping[str, Sequence[Any]] | None = None,
     equal_params: bool | None = None,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from leanformer.experiments.recipe import Recipe
+from leanformer.foundation.records.base import shortened
 from leanformer.foundation.registry import Registry, absolute, in_one_line, reference_to
 from leanformer.foundation.yaml_files import is_yaml
 
@@ -69,7 +70,7 @@ def _made(found: Any, name: str) -> Recipe:
     """A recipe, from the function that makes it if it is one. A task that only the recipe holds is found through it."""
     made = _called(found, name) if callable(found) else found
     if not isinstance(made, Recipe):
-        raise ValueError(f"{name} gives a {type(made).__name__}; needed is a function that returns a leanformer Recipe")
+        raise ValueError(f"{name} gives {shortened(made)}; needed is a function that returns a leanformer Recipe")
     from leanformer.tasks.own import OwnTask, as_task, made_by
 
     if not isinstance(made.task, OwnTask):
@@ -83,7 +84,8 @@ def _called(found: Callable[..., Any], name: str) -> Any:
         inspect.signature(found).bind()
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name} cannot be called without arguments; needed is a function that returns a Recipe"
+            f"{name} cannot be called without arguments; needed is a function that returns a Recipe. A function that "
+            f"trains a model is given as train={name}"
         ) from None
     try:
         return found()
