@@ -211,27 +211,23 @@ def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
 
 # Several processes
 
-TWICE = """
-import sys
-from support import tiny_run as trained
-from leanformer.training.loop import train
-train(sys.argv[1])
-"""
 
-
-def _start(processes: int, folder: Path) -> subprocess.Popen[str]:
-    torchrun = Path(sys.executable).with_name("torchrun")
-    program = folder / "program.py"
-    program.write_text(TWICE)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    command = [torchrun, "--standalone", "--nproc-per-node", str(processes), program, folder]
+def _start(folder: Path) -> subprocess.Popen[str]:
+    """Two processes, as torchrun starts them; torchrun itself is in tests/experiments/test_comparison.py."""
+    tests = Path(__file__).parents[1]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, tests / "support" / "launch.py", folder],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
 
 
-def _launched(processes: int, folder: Path) -> Result:
-    process = _start(processes, folder)
+def _launched(folder: Path) -> Result:
+    process = _start(folder)
     _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said[-3000:]
     return Result.read(folder / "result.json")
@@ -246,7 +242,7 @@ TOGETHER: dict[str, Any] = dict(
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     """A run on two processes, and its result."""
     folder = trained.described(tmp_path_factory.mktemp("two"), **TOGETHER)
-    return folder, _launched(2, folder)
+    return folder, _launched(folder)
 
 
 def test_two_processes_give_the_curve_of_one(two: tuple[Path, Result], tmp_path: Path) -> None:
@@ -263,13 +259,13 @@ def test_two_processes_give_the_curve_of_one(two: tuple[Path, Result], tmp_path:
 def test_two_processes_that_are_killed_resume_to_the_same_bits(two: tuple[Path, Result], tmp_path: Path) -> None:
     reference, result = two
     folder = trained.described(tmp_path, **TOGETHER)
-    process = _start(2, folder)
+    process = _start(folder)
     while process.poll() is None and len(Checkpoints(folder / "checkpoints").steps()) < 2:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not (folder / "result.json").is_file()
-    assert _launched(2, folder) == result
+    assert _launched(folder) == result
     for ours, theirs in zip(
         *(from_pretrained(place).state_dict().values() for place in (folder, reference)), strict=True
     ):
