@@ -22,10 +22,12 @@ from leanformer.data.order import Share
 from leanformer.experiments.budgets import FIRST_STEPS, Budget, step_seconds, timing
 from leanformer.experiments.comparison import as_seeds, with_choices
 from leanformer.experiments.hooks import Hooks
+from leanformer.experiments.judging.power import earlier_spread, power_words
 from leanformer.experiments.overrides import arm_names
 from leanformer.experiments.plan import ComparisonPlan, folder_of, make_plan
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.registration import wanted_rule
+from leanformer.experiments.summary import RECORD
 from leanformer.foundation import formats
 from leanformer.foundation.arguments import names
 from leanformer.models.families import build
@@ -172,10 +174,12 @@ def forecast(arguments: Mapping[str, Any], recipe: Recipe, out: Path, hooks: Hoo
         jobs=jobs_of(asked("jobs"), recipe),
         finished=len(plan.runs()) - len(open_runs),
     )
-    return replace(found, notes=_notes(plan, bool(asked("tune"))))
+    spread = earlier_spread(plan.name, data.metric.name, out, RECORD)
+    power = power_words(plan.rule, data.metric.unit, spread)
+    return replace(found, notes=(*_notes(plan, bool(asked("tune")), bool(asked("budgets"))), power))
 
 
-def _notes(plan: ComparisonPlan, tuned: bool) -> tuple[str, ...]:
+def _notes(plan: ComparisonPlan, tuned: bool, lengths: bool) -> tuple[str, ...]:
     """What else is known of a plan before it is trained."""
     found = []
     if plan.rule.kind == "looks":
@@ -183,6 +187,8 @@ def _notes(plan: ComparisonPlan, tuned: bool) -> tuple[str, ...]:
         found.append(f"This is for {seeds}, up to the next look; there may be up to {last} seeds.")
     if tuned or plan.tuning is not None:
         found.append("Trials that tune settings, and runs at the best settings, come on top of it.")
+    if lengths or plan.lengths:
+        found.append("Runs at other lengths come on top of it.")
     return tuple(found)
 
 
