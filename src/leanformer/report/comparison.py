@@ -18,6 +18,10 @@ SHOWN_SIZES = ("depth", "heads", "head_dim", "mlp_dim")
 """Sizes of a user's own model that have a column in every table."""
 
 
+COSTS = ("memory", "step", "steps")
+"""Columns that a terminal leaves out where there are others."""
+
+
 def headings(record: Comparison) -> list[str]:
     return list(_columns(record))
 
@@ -83,7 +87,11 @@ def _own_size(name: str, arm: ArmResult) -> str:
 
 def table(record: Comparison) -> Table:
     title = f"{record.name}: {record.metric.name} ± 95 % interval over seeds"
-    return tables.terminal(title, headings(record), rows(record), bold=LEAN, wrap=False)
+    columns = _columns(record)
+    if record.tuning is not None:  # whose columns matter more, and a terminal is narrow
+        columns = {name: cell for name, cell in columns.items() if name not in COSTS}
+    shown = [[cell(arm) for cell in columns.values()] for arm in record.arms.values()]
+    return tables.terminal(title, list(columns), shown, bold=LEAN, wrap=False)
 
 
 def seed_rows(record: Comparison) -> list[list[str]]:
