@@ -1,5 +1,7 @@
 """Shared by all tests: leanformer is imported before timm, so that timm imports beside any build of torch."""
 
+import os
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ import leanformer  # noqa: F401
 from leanformer.foundation.registry import CODE_VARIABLE
 
 torch.set_num_threads(1)  # two workers share two cores
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # and so do the processes that tests start
 
 
 @pytest.fixture(autouse=True)

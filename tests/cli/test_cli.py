@@ -36,10 +36,10 @@ def test_paper_as_json() -> None:
 
 
 def test_paper_as_a_table_and_as_markdown() -> None:
-    table = run("paper", "--table", "Tab. 1").stdout
+    table = call("paper", "--table", "Tab. 1").stdout
     assert "119,589,889" in table
     assert "split, head_dim 32" in table
-    markdown = run("paper", "--table", "Tab. 1", "--markdown").stdout.splitlines()
+    markdown = call("paper", "--table", "Tab. 1", "--markdown").stdout.splitlines()
     assert markdown[0].startswith("| table | model |")
     assert markdown[3].endswith("| 84 M | 84,182,017 | split, head_dim 32 | matches |")
 
