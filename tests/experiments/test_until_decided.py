@@ -81,3 +81,14 @@ def test_the_command_takes_them_too(tmp_path: Path) -> None:
     found = call("compare", "digits", "--until", "bored", "--out", str(tmp_path / "out"))
     assert found.returncode == 2
     assert "until must be 'decided', got 'bored'" in found.stderr
+
+
+def test_a_recipe_may_run_until_it_is_decided_unless_a_number_of_seeds_is_asked_for(tmp_path: Path) -> None:
+    chosen = recipe(max_seeds=5, margin=0.0)
+    compare_it = partial(lf.compare, chosen, arms=["original", "lean"], report=False, jobs=1, steps=1)
+    assert compare_it(out=tmp_path / "usual").seeds == [0, 1, 2, 3, 4]
+    assert read_plan(tmp_path / "usual").rule.looks == [4, 5]
+    assert compare_it(out=tmp_path / "asked", seeds=2).seeds == [0, 1]
+    assert compare_it(out=tmp_path / "asked").seeds == [0, 1], "the folder's plan stands"
+    swept = lf.sweep(chosen, heads=[2, 4], report=False, jobs=1, steps=1, out=tmp_path / "swept")
+    assert swept.seeds == [0, 1, 2], "a sweep has no single verdict to decide"

@@ -167,7 +167,7 @@ def make_plan(
     there = ComparisonPlan.read(out / PLAN) if (out / PLAN).is_file() else None
     steps: dict[str, int] = {}
     changed: list[Amendment] = []
-    chosen, rule = first_plan(seeds, wanted, recipe.seeds)
+    chosen, rule = first_plan(seeds, wanted, recipe.seeds, recipe.max_seeds)
     if there is not None:
         _check_same(there, recipe, budget, out, data)
         steps = dict(there.steps)

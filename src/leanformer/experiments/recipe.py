@@ -35,6 +35,8 @@ class Recipe:
     """Of original, lean, shallow (lean's depth, original's layers) and wide (original's depth, lean's layers)."""
     seeds: int = 3
     """How many seeds each arm is trained with."""
+    max_seeds: int | None = None
+    """If given, seeds are added at planned looks until the verdict is decided, up to so many, in place of `seeds`."""
     others: Mapping[str, Architecture] = field(default_factory=dict)
     """More arms, by name."""
     budget: str = "steps"

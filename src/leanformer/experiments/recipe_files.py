@@ -18,6 +18,7 @@ from leanformer.experiments.arms import checked_name
 from leanformer.experiments.budgets import Budget
 from leanformer.experiments.described import explanations, settings_of
 from leanformer.experiments.grid import Grid
+from leanformer.experiments.judging.stopping_rules import FIRST_LOOK
 from leanformer.experiments.recipe import Recipe
 from leanformer.foundation.registry import only_here
 from leanformer.foundation.yaml_files import YamlFile, as_yaml, read_yaml
@@ -25,7 +26,7 @@ from leanformer.models.design_files import design_at, design_text
 from leanformer.training.settings import Training
 
 DESIGNS = ("original", "lean")
-SIMPLE = ("name", "margin", "arms", "seeds", "budget", "start")
+SIMPLE = ("name", "margin", "arms", "seeds", "max_seeds", "budget", "start")
 """Parts of a recipe that are one line each."""
 
 
@@ -128,6 +129,10 @@ def _check_simple(file: YamlFile, parts: Mapping[str, Any]) -> None:
             lambda value: is_number(value, (int, float)) and 0 <= value < float("inf"),
         ),
         "seeds": ("a whole number of at least 1", lambda value: is_number(value, int) and value >= 1),
+        "max_seeds": (
+            "a whole number of at least 4, or nothing",
+            lambda value: value is None or (is_number(value, int) and value >= FIRST_LOOK),
+        ),
         "arms": (
             "a list of names",
             lambda value: isinstance(value, list) and all(isinstance(arm, str) for arm in value),

@@ -49,8 +49,19 @@ def wanted_rule(seeds: Sequence[int] | None, until: str | None, most: int | None
     return planned_looks(MOST_SEEDS if most is None else most)
 
 
-def first_plan(seeds: Sequence[int] | None, wanted: Rule | None, usual: int) -> tuple[list[int], Rule]:
-    """Seeds and rule of a comparison without results."""
+def first_plan(
+    seeds: Sequence[int] | None, wanted: Rule | None, usual: int, usual_most: int | None = None
+) -> tuple[list[int], Rule]:
+    """Seeds and rule of a comparison without results.
+
+    Args:
+        seeds: those that are asked for.
+        wanted: planned looks, if these are asked for.
+        usual: the number of seeds where nothing is asked for.
+        usual_most: if given, looks are then planned up to so many seeds.
+    """
+    if seeds is None and wanted is None and usual_most is not None:
+        wanted = planned_looks(usual_most)
     if wanted is not None:
         return list(range(wanted.looks[0])), wanted
     chosen = list(range(usual)) if seeds is None else list(seeds)

@@ -13,7 +13,7 @@ from leanformer.costs.closed_forms import Setting, formula
 from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves, Variant
 from leanformer.experiments.judging.estimates import estimate
 from leanformer.experiments.judging.judgement import judge_arms
-from leanformer.experiments.lengths import length_folder, trends
+from leanformer.experiments.lengths import Trend, length_folder, trends
 from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
 from leanformer.experiments.plan import PLAN, ComparisonPlan, folder_of, read_plan
 from leanformer.experiments.tuning.records import Tuning
@@ -51,12 +51,7 @@ def read_record(path: Path) -> Comparison:
 def summarise(out: Path) -> Comparison:
     """The record of a comparison from its folder alone: costs and scores by arm, verdicts, and every run's curves."""
     plan = read_plan(out)
-    failures = {
-        (arm, seed): text
-        for arm in plan.arms
-        for seed in plan.seeds
-        if (text := read_failure(folder_of(out, arm, seed))) is not None
-    }
+    failures = _failures(out, plan)
     results = {arm: _results(out, arm, plan) for arm in plan.arms}
     finished = [result for runs in results.values() for result in runs.values()]
     if not finished:
@@ -65,9 +60,7 @@ def summarise(out: Path) -> Comparison:
     _check_same_data(out, results)
     metric = finished[0].metric
     scores = {arm: {seed: result.score for seed, result in runs.items()} for arm, runs in results.items()}
-    shorter = {f"{share:g}": found for share in plan.lengths if (found := _variant(length_folder(out, share)))}
-    by_length = {float(share): {arm: row.scores for arm, row in found.arms.items()} for share, found in shorter.items()}
-    by_length[1.0] = {arm: {str(seed): score for seed, score in runs.items()} for arm, runs in scores.items()}
+    shorter = _shorter(out, plan)
     return Comparison(
         name=plan.name,
         source=plan.source,
@@ -90,18 +83,45 @@ def summarise(out: Path) -> Comparison:
         tuning=_tuning(out, plan, metric),
         tuned=_variant(out / TUNED) if plan.tuning is not None else None,
         lengths=shorter,
-        trends=trends(by_length, metric.sign, metric.resolution) if shorter else [],
+        trends=_trends(shorter, scores, metric),
         task=plan.task,
         training=plan.training,
-        runs={
-            arm: {
-                str(seed): RunCurves(evaluations=result.evaluations, losses=thinned(result.losses))
-                for seed, result in runs.items()
-            }
-            for arm, runs in results.items()
-        },
+        runs=_curves(results),
         **fields_of(plan.circumstances),
     )
+
+
+def _failures(out: Path, plan: ComparisonPlan) -> dict[tuple[str, int], str]:
+    """Why runs did not finish, by arm and seed."""
+    return {
+        (arm, seed): text
+        for arm in plan.arms
+        for seed in plan.seeds
+        if (text := read_failure(folder_of(out, arm, seed))) is not None
+    }
+
+
+def _curves(results: Mapping[str, Mapping[int, Result]]) -> dict[str, dict[str, RunCurves]]:
+    return {
+        arm: {
+            str(seed): RunCurves(evaluations=result.evaluations, losses=thinned(result.losses))
+            for seed, result in runs.items()
+        }
+        for arm, runs in results.items()
+    }
+
+
+def _shorter(out: Path, plan: ComparisonPlan) -> dict[str, Variant]:
+    """The same comparison at other lengths, as far as it is finished."""
+    return {f"{share:g}": found for share in plan.lengths if (found := _variant(length_folder(out, share)))}
+
+
+def _trends(shorter: Mapping[str, Variant], scores: Mapping[str, Mapping[int, float]], metric: Metric) -> list[Trend]:
+    if not shorter:
+        return []
+    by_length = {float(share): {arm: row.scores for arm, row in found.arms.items()} for share, found in shorter.items()}
+    by_length[1.0] = {arm: {str(seed): score for seed, score in runs.items()} for arm, runs in scores.items()}
+    return trends(by_length, metric.sign, metric.resolution)
 
 
 def _tuning(out: Path, plan: ComparisonPlan, metric: Metric) -> Tuning | None:

@@ -162,6 +162,7 @@ def _recipe_at(recipe: Recipe, here: Sequence[Cell]) -> Recipe:
             original = widened(original, value)
     return replace(
         recipe,
+        max_seeds=None,  # a grid has no single verdict to decide
         task=tasks.read({**recipe.task.to_dict(), **changes["task"]}) if changes["task"] else recipe.task,
         training=Training.from_dict({**recipe.training.to_dict(), **changes["training"]}),
         original=original,

@@ -19,7 +19,8 @@ def lines(recipe: Recipe) -> list[str]:
     designs = {"original": recipe.original, "lean": recipe.lean, **recipe.others}
     told = [f"{name}: {design}" for name, design in designs.items()]
     arms = joined([*recipe.arms, *recipe.others], ", ")
-    return [*told, f"arms {arms}; {recipe.seeds} seeds; margin {recipe.margin:g}; budget {recipe.budget}"]
+    seeds = f"{recipe.seeds} seeds" if recipe.max_seeds is None else f"until decided, up to {recipe.max_seeds} seeds"
+    return [*told, f"arms {arms}; {seeds}; margin {recipe.margin:g}; budget {recipe.budget}"]
 
 
 def table(recipe: Recipe) -> Table:
@@ -38,6 +39,7 @@ def plain(recipe: Recipe, description: str) -> dict[str, Any]:
         "others": {name: design.to_dict() for name, design in recipe.others.items()},
         "arms": list(recipe.arms),
         "seeds": recipe.seeds,
+        "max_seeds": recipe.max_seeds,
         "margin": recipe.margin,
         "budget": recipe.budget,
         "task": recipe.task.to_dict()["kind"],

@@ -21,21 +21,22 @@ def small_vit(**sizes: int) -> Architecture:
 
 
 def digits() -> Recipe:
-    """Handwritten digits, 8 × 8, embedded: the default.
+    """Handwritten digits, 8 × 8, embedded: the default. Half of the 1,797 digits are held out, for exact scores.
 
     Command: leanformer compare
-    Time: 2 minutes on 2 cores, 3 arms × 3 seeds.
-    Score: all three near 96 % of 359 held-out digits, which three seeds do not tell apart; see results/compare-digits.
+    Time: 3 minutes on 2 cores, 3 arms, until the verdict is decided (usually at 4 or 6 seeds).
+    Score: 89 % for the original, 92 % for lean, 91 % for shallow; see results/compare-digits.
     """
-    task = tasks.ImageClasses(dataset="digits")
+    task = tasks.ImageClasses(dataset="digits", held_out=0.5)
     original = small_vit(width=32, head_dim=8, depth=6, heads=4, mlp_dim=128, patch_size=2, img_size=8, in_chans=1)
     return Recipe(
         name="digits",
         task=task,
         original=original,
         lean=original.resized(depth=3, heads=8, mlp_dim=64),
-        training=Training(steps=800, batch=64, lr=4e-3),
+        training=Training(steps=500, batch=64, lr=4e-3),
         margin=1.0,
+        max_seeds=12,
     )
 
 
