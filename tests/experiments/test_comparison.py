@@ -405,7 +405,7 @@ def test_the_command_prints_one_json_object_and_writes_the_report(tmp_path: Path
     assert list(answer["arms"]) == ["original", "lean"]
     assert answer["verdict"]["words"].startswith("cannot tell: at least 1 more seed needed")
     assert (answer["kind"], answer["verdict"]["outcome"]) == ("comparison", "cannot tell")
-    assert "data: digits, embedded in scikit-learn: 1,438 training and 359 held-out images" in shown.stderr
+    assert "data: digits, embedded in scikit-learn: 899 training and 898 held-out images" in shown.stderr
     assert (out / "report.html").is_file()
     table = call("report", str(out), "--out", str(again))
     assert "77,290" in table.stdout

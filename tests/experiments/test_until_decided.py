@@ -92,3 +92,13 @@ def test_a_recipe_may_run_until_it_is_decided_unless_a_number_of_seeds_is_asked_
     assert compare_it(out=tmp_path / "asked").seeds == [0, 1], "the folder's plan stands"
     swept = lf.sweep(chosen, heads=[2, 4], report=False, jobs=1, steps=1, out=tmp_path / "swept")
     assert swept.seeds == [0, 1, 2], "a sweep has no single verdict to decide"
+
+
+def test_a_comparison_is_repeated_with_other_seeds(tmp_path: Path) -> None:
+    record = compare(out=tmp_path / "looks", until="decided", max_seeds=5, margin=0.0, first_seed=20)
+    assert record.seeds == [20, 21, 22, 23, 24]
+    assert compare(out=tmp_path / "fixed", seeds=2, first_seed=7).seeds == [7, 8]
+    with pytest.raises(ValueError, match="first_seed goes with a number of seeds; here the seeds are listed"):
+        compare(out=tmp_path / "listed", seeds=[1, 2], first_seed=7)
+    with pytest.raises(ValueError, match="first_seed must be a whole number of at least 0, got -1"):
+        compare(out=tmp_path / "negative", seeds=2, first_seed=-1)

@@ -141,6 +141,15 @@ def compare(
         typer.Option(metavar="TIME", help='Of one run of the command, as in "30m".', rich_help_panel=OWN_LOOP),
     ] = None,
     seeds: Seeds = None,
+    first_seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="The first seed [default: 0]; another one repeats a comparison with other seeds.",
+            rich_help_panel=STATISTICS,
+        ),
+    ] = None,
     until: Annotated[
         str | None,
         typer.Option(

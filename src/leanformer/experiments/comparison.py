@@ -54,6 +54,7 @@ def compare(
     *,
     arms: str | Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
+    first_seed: int | None = None,
     until: str | None = None,
     max_seeds: int | None = None,
     margin: float | None = None,
@@ -113,6 +114,7 @@ def compare(
         recipe: a recipe, the name of one (`leanformer recipes` lists them), or a function that returns one.
         arms: of original, lean, shallow, wide and the recipe's others; the recipe's choice by default.
         seeds: how many, or which.
+        first_seed: number of the first seed [default: 0]; another one repeats a comparison with other seeds.
         until: "decided" to add seeds at planned looks until lean against original is decided, instead of `seeds`. The
             intervals allow for the looks.
         max_seeds: the most seeds of such a comparison [default: 30].
@@ -191,6 +193,7 @@ def compare(
             folder,
             arms=None if listed is None else [*listed, *arm_names(designs["arm"])],
             seeds=seeds,
+            first_seed=first_seed,
             until=until,
             max_seeds=max_seeds,
             budget=budget,
@@ -235,6 +238,7 @@ def run_comparison(
     *,
     arms: Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
+    first_seed: int | None = None,
     until: str | None = None,
     max_seeds: int | None = None,
     budget: str | None = None,
@@ -249,7 +253,7 @@ def run_comparison(
 ) -> Comparison:
     """Train what a folder lacks of a recipe's comparison; returns the record, which the caller writes."""
     recipe = with_choices(recipe, arms, margin)
-    chosen, equal = None if seeds is None else as_seeds(seeds), Budget.parse(budget or recipe.budget)
+    chosen, equal = as_seeds(seeds, first_seed), Budget.parse(budget or recipe.budget)
     wanted = wanted_rule(chosen, until, max_seeds)
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
@@ -264,7 +268,9 @@ def run_comparison(
         fitted = recipe.fitted(data.options)
         shorter = shares_of(budgets) if budgets is not None else []
         asked = wanted_tuning(tune, fitted.training, tune_share, tune_seeds)
-        planned = partial(make_plan, fitted, chosen, wanted, equal, data=data, margin=margin)
+        planned = partial(
+            make_plan, fitted, chosen, wanted, equal, data=data, margin=margin, first_seed=first_seed or 0
+        )
         plan: ComparisonPlan = from_first_process(lambda: planned(out, tuning=asked, lengths=shorter))
         run = partial(_run_to_the_end, jobs=jobs, log_with=log_with, hooks=hooks)
         record = run(plan, out)
@@ -334,11 +340,23 @@ def with_choices(recipe: Recipe, arms: Sequence[str] | None, margin: float | Non
     return recipe
 
 
-def as_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+def as_seeds(seeds: int | Sequence[int] | None, first: int | None = None) -> tuple[int, ...] | None:
+    """Seeds one by one; None if none are asked for.
+
+    Args:
+        seeds: how many, or which.
+        first: the first one, where only their number is given.
+    """
+    if first is not None and (not isinstance(first, Integral) or first < 0):
+        raise ArgumentError("{first_seed} must be a whole number of at least 0, got {given!r}", given=first)
+    if seeds is None:
+        return None
     if isinstance(seeds, Integral):
         if seeds < 1:
             raise ValueError(f"seeds must be at least 1, got {seeds}")
-        return tuple(range(int(seeds)))
+        return tuple(range(first or 0, (first or 0) + int(seeds)))
+    if first is not None:
+        raise ArgumentError("{first_seed} goes with a number of {seeds}; here the seeds are listed")
     listed = list(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else []
     if not listed or not all(isinstance(seed, Integral) and seed >= 0 for seed in listed):
         raise ValueError(f"seeds must be a number of seeds, or whole numbers from 0 on, got {seeds!r}")

@@ -156,14 +156,16 @@ def forecast(arguments: Mapping[str, Any], recipe: Recipe, out: Path, hooks: Hoo
     asked, listed = arguments.get, names(arguments.get("arms"))
     arms = None if listed is None else [*listed, *arm_names(asked("arm") or ())]
     recipe = with_choices(recipe, arms, asked("margin"))
-    seeds = None if asked("seeds") is None else as_seeds(arguments["seeds"])
+    seeds = as_seeds(asked("seeds"), asked("first_seed"))
     wanted = wanted_rule(seeds, asked("until"), asked("max_seeds"))
     data = tasks.load(recipe.task)
     for line in data.contents().lines():
         hooks.say(line)
     budget = Budget.parse(asked("budget") or recipe.budget)
     fitted = recipe.fitted(data.options)
-    plan = make_plan(fitted, seeds, wanted, budget, out, data, asked("margin"), write=False)
+    plan = make_plan(
+        fitted, seeds, wanted, budget, out, data, asked("margin"), first_seed=asked("first_seed") or 0, write=False
+    )
     open_runs = [(arm, seed) for arm, seed in plan.runs() if not is_finished(folder_of(out, arm, seed))]
     counts = {arm: sum(arm == other for other, _ in open_runs) for arm in plan.arms}
     found = Forecast(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from leanformer.experiments.budgets import Budget, steps_of
 from leanformer.experiments.judging.stopping_rules import Rule, fixed
 from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
 from leanformer.experiments.recipe import Recipe
-from leanformer.experiments.registration import Amendment, amendments, first_plan, later_plan
+from leanformer.experiments.registration import Amendment, amendments, first_plan, later_plan, seeds_of_next_look
 from leanformer.experiments.tuning.records import TuningPlan, trained_with
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record
 from leanformer.foundation.records.circumstances import Circumstances, circumstances
@@ -143,6 +142,7 @@ def make_plan(
     tuning: TuningPlan | None = None,
     settings: Mapping[str, Mapping[str, float]] | None = None,
     lengths: Sequence[float] = (),
+    first_seed: int = 0,
     write: bool = True,
 ) -> ComparisonPlan:
     """The plan, joined with the one that the folder holds already, written down with a folder for every run.
@@ -158,6 +158,7 @@ def make_plan(
         tuning: what is tuned for every arm; None leaves it as it is in a folder.
         settings: of arms that are trained with settings of their own.
         lengths: shares of the steps at which the same comparison is made too, beside those that a folder has.
+        first_seed: where only the number of seeds is known.
         write: whether to write it down.
     """
     for arm, design in recipe.architectures().items():
@@ -167,7 +168,7 @@ def make_plan(
     there = ComparisonPlan.read(out / PLAN) if (out / PLAN).is_file() else None
     steps: dict[str, int] = {}
     changed: list[Amendment] = []
-    chosen, rule = first_plan(seeds, wanted, recipe.seeds, recipe.max_seeds)
+    chosen, rule = first_plan(seeds, wanted, recipe.seeds, recipe.max_seeds, first_seed)
     if there is not None:
         _check_same(there, recipe, budget, out, data)
         steps = dict(there.steps)
@@ -225,11 +226,9 @@ def _tuned(plan: TuningPlan | None) -> str:
 
 def to_next_look(plan: ComparisonPlan, out: Path) -> ComparisonPlan | None:
     """The plan with the seeds of the next planned look, written down; None if there is none."""
-    following = next((look for look in plan.rule.looks if look > len(plan.seeds)), None)
-    if plan.rule.kind != "looks" or following is None:
+    seeds = seeds_of_next_look(plan.rule, plan.seeds)
+    if seeds is None:
         return None
-    unused = (seed for seed in itertools.count() if seed not in plan.seeds)
-    seeds = sorted([*plan.seeds, *itertools.islice(unused, following - len(plan.seeds))])
     extended = plan.changed(seeds=seeds)
     write_plan(extended, tasks.read(plan.task), out)
     return extended

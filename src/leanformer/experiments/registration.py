@@ -6,6 +6,7 @@ therefore keeps every such change, and every report shows it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,7 +51,7 @@ def wanted_rule(seeds: Sequence[int] | None, until: str | None, most: int | None
 
 
 def first_plan(
-    seeds: Sequence[int] | None, wanted: Rule | None, usual: int, usual_most: int | None = None
+    seeds: Sequence[int] | None, wanted: Rule | None, usual: int, usual_most: int | None = None, first: int = 0
 ) -> tuple[list[int], Rule]:
     """Seeds and rule of a comparison without results.
 
@@ -59,12 +60,13 @@ def first_plan(
         wanted: planned looks, if these are asked for.
         usual: the number of seeds where nothing is asked for.
         usual_most: if given, looks are then planned up to so many seeds.
+        first: the first seed, where only their number is known.
     """
     if seeds is None and wanted is None and usual_most is not None:
         wanted = planned_looks(usual_most)
     if wanted is not None:
-        return list(range(wanted.looks[0])), wanted
-    chosen = list(range(usual)) if seeds is None else list(seeds)
+        return list(range(first, first + wanted.looks[0])), wanted
+    chosen = list(range(first, first + usual)) if seeds is None else list(seeds)
     return chosen, fixed(len(chosen))
 
 
@@ -80,6 +82,15 @@ def later_plan(
         )
     chosen = sorted({*planned, *(seeds or ())})
     return chosen, there if chosen == list(planned) else ALWAYS
+
+
+def seeds_of_next_look(rule: Rule, seeds: Sequence[int]) -> list[int] | None:
+    """The seeds of a comparison up to its next planned look; None if there is none."""
+    following = next((look for look in rule.looks if look > len(seeds)), None)
+    if rule.kind != "looks" or following is None:
+        return None
+    unused = (seed for seed in itertools.count(min(seeds)) if seed not in seeds)
+    return sorted([*seeds, *itertools.islice(unused, following - len(seeds))])
 
 
 def amendments(changes: dict[str, tuple[Any, Any]], results: int) -> list[Amendment]:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Shaped
@@ -130,6 +130,9 @@ class HeldOutSums(dict[str, float]):
         return parts
 
 
+Same = TypeVar("Same", bound="Data")
+
+
 class Data(ABC):
     """A task's data, read."""
 
@@ -162,7 +165,7 @@ class Data(ABC):
             f"needs a method for_tuning (docs/own_task.md)"
         )
 
-    def changed(self, **attributes: Any) -> Self:
+    def changed(self: Same, **attributes: Any) -> Same:
         """A copy with other attributes, and therefore with another identity."""
         other = copy.copy(self)
         other.__dict__.pop("identity", None)

@@ -124,6 +124,7 @@ def train_arms(
     name: str,
     *,
     seeds: int | Sequence[int] | None = None,
+    first_seed: int | None = None,
     until: str | None = None,
     max_seeds: int | None = None,
     margin: float | None = None,
@@ -146,7 +147,7 @@ def train_arms(
     if jobs is not None and jobs < 1:
         raise ArgumentError("{jobs} must be at least 1, got {given}", given=jobs)
     places = Places(jobs or 1, _seconds(time_limit))
-    listed = None if seeds is None else as_seeds(seeds)
+    listed = as_seeds(seeds, first_seed)
     wanted = wanted_rule(listed, until, max_seeds)
     runs = _runs(train, arms, measured, example, projections, places.time_limit)
     with locked(out):
@@ -160,6 +161,7 @@ def train_arms(
             margin=margin,
             arms=planned_arms,
             seeds=listed,
+            first_seed=first_seed or 0,
             wanted=wanted,
             notes=[*notes, NO_KAPPA] if isinstance(train, Command) else notes,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from leanformer.experiments.own_loop.records import PLAN, OwnPlan, PlannedArm
 from leanformer.experiments.own_loop.result import is_finished
 from leanformer.experiments.plan import PLAN as PLAN_OF_A_RECIPE
 from leanformer.experiments.plan import folder_of
-from leanformer.experiments.registration import Amendment, amendments, first_plan, later_plan
+from leanformer.experiments.registration import Amendment, amendments, first_plan, later_plan, seeds_of_next_look
 from leanformer.foundation.records.circumstances import circumstances
 from leanformer.tasks.base import Metric
 from leanformer.training.run import differences
@@ -34,6 +33,8 @@ class Asked:
     margin: float | None
     arms: Mapping[str, PlannedArm]
     seeds: Sequence[int] | None
+    first_seed: int
+    """Where only the number of seeds is known."""
     wanted: Rule | None
     """Planned looks, if the comparison is to run until its verdict is decided."""
     notes: Sequence[str]
@@ -47,7 +48,7 @@ def make_plan(asked: Asked, out: Path) -> OwnPlan:
     if (out / PLAN_OF_A_RECIPE).is_file():
         raise ValueError(f"{out} holds the comparison of a recipe: choose another folder")
     there = OwnPlan.read(out / PLAN) if (out / PLAN).is_file() else None
-    seeds, rule = first_plan(asked.seeds, asked.wanted, USUAL_SEEDS)
+    seeds, rule = first_plan(asked.seeds, asked.wanted, USUAL_SEEDS, first=asked.first_seed)
     margin, notes, changed = asked.margin, list(asked.notes), list[Amendment]()
     arms = dict(asked.arms)
     if there is not None:
@@ -88,11 +89,9 @@ def make_plan(asked: Asked, out: Path) -> OwnPlan:
 
 def to_next_look(plan: OwnPlan, out: Path) -> OwnPlan | None:
     """The plan with the seeds of the next planned look, written down; None if there is none."""
-    following = next((look for look in plan.rule.looks if look > len(plan.seeds)), None)
-    if plan.rule.kind != "looks" or following is None:
+    seeds = seeds_of_next_look(plan.rule, plan.seeds)
+    if seeds is None:
         return None
-    unused = (seed for seed in itertools.count() if seed not in plan.seeds)
-    seeds = sorted([*plan.seeds, *itertools.islice(unused, following - len(plan.seeds))])
     extended = plan.changed(seeds=seeds)
     extended.write(out / PLAN)
     return extended
