@@ -2,14 +2,19 @@
 
 import os
 
+import hypothesis
 import pytest
 import torch
 
 import leanformer  # noqa: F401
 from leanformer.foundation.registry import CODE_VARIABLE
+from support.amount import COMPLETE
 
 torch.set_num_threads(1)  # two workers share two cores
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # and so do the processes that tests start
+
+hypothesis.settings.register_profile("sampled", max_examples=100 if COMPLETE else 30, deadline=None)
+hypothesis.settings.load_profile("sampled")
 
 
 @pytest.fixture(autouse=True)

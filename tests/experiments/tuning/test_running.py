@@ -12,6 +12,7 @@ import optuna
 import pytest
 
 import leanformer as lf
+from leanformer.experiments.plan import read_plan
 from leanformer.experiments.tuning.records import tuning_plan
 from leanformer.training.run import read_run
 from support.command import call
@@ -158,7 +159,14 @@ def test_without_tune_the_folders_plan_stands_and_a_late_wish_is_marked(folder: 
     assert not resumed.amendments
     late = tmp_path / "late"
     compare(out=late, tune=None, tune_seeds=None)
-    assert any("changed after 4 results: the tuning, from nothing to lr" in s for s in compare(out=late).sentences())
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(out=late, planned=stop)
+    (change,) = read_plan(late).amendments
+    assert "changed after 4 results: the tuning, from nothing to lr" in change.words
 
 
 def test_the_report_shows_the_curves(tmp_path: Path, folder: Path) -> None:
