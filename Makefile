@@ -33,11 +33,11 @@ format: install
 	$(BIN)/ruff check --fix .
 
 test: lint
-	$(BIN)/pytest -n 2 --durations=15
+	$(BIN)/pytest -n 2 --dist worksteal --durations=15
 
 # Tests over very many names and designs take a seeded sample by default; here they take all.
 test-all: lint
-	LEANFORMER_TEST=all $(BIN)/pytest -n 2 --durations=15
+	LEANFORMER_TEST=all $(BIN)/pytest -n 2 --dist worksteal --durations=15
 
 # Seeded attempts to get a wrong answer, a traceback or a hang; docs/robustness.md has the table.
 SEED ?= 0
