@@ -1,7 +1,7 @@
 """`python -m benchmarks.decisions`: does the default comparison decide, whatever its seeds?
 
-It repeats `leanformer compare` with other seeds and writes what each repetition said to results/bench/decisions.json. It
-resumes: finished runs are kept under runs/decisions.
+It repeats `leanformer compare` with other seeds and writes what each repetition said to results/bench/decisions.json.
+Repeated, it resumes: finished runs are kept under runs/decisions.
 """
 
 import argparse
