@@ -1,14 +1,19 @@
 """Outcomes of held-out samples: kept at the end of a run, whole over processes, and checked against the score."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 
 import leanformer as lf
+from leanformer.data.order import Share
 from leanformer.experiments.plan import folder_of
+from leanformer.tasks.base import HeldOutSums
 from leanformer.training.outcomes import OUTCOMES, interleaved, read_outcomes
 from leanformer.training.result import read_result
 from support.tiny_run import recipe
@@ -67,3 +72,30 @@ def test_shares_of_processes_are_put_together_in_order() -> None:
     assert interleaved([whole[0::3], whole[1::3], whole[2::3]]).tolist() == whole.tolist()
     assert interleaved([torch.empty(0)]) is None
     assert interleaved([whole, whole[:0]]) is None, "one process evaluated everything"
+
+
+@pytest.mark.parametrize(
+    ("loss", "metric", "targets", "right_or_wrong"),
+    [
+        ("cross-entropy", "accuracy", torch.arange(40) % 3, True),
+        ("mse", "mae", torch.linspace(0, 1, 40)[:, None].expand(40, 3), False),
+        ("mse", lambda outputs, wanted: (outputs - wanted).abs().amax(1), torch.rand(40, 3), False),
+    ],
+    ids=["classes", "numbers", "own metric"],
+)
+def test_tasks_of_ones_own_keep_them_too(loss: str, metric: Any, targets: Tensor, right_or_wrong: bool) -> None:
+    inputs = torch.randn(40, 4, generator=torch.Generator().manual_seed(0))
+    data = TensorDataset(inputs, targets)
+    direction = {"higher_is_better": False} if callable(metric) else {}
+    own = lf.task(train=data, held_out=data, loss=loss, metric=metric, evaluated=16, **direction).load()
+    torch.manual_seed(0)
+    sums = own.evaluate(nn.Linear(4, 3), Share(), torch.device("cpu"))
+    assert isinstance(sums, HeldOutSums)
+    parts = torch.cat(sums.parts)
+    assert len(parts) == 40
+    assert (parts.dtype == torch.bool) == right_or_wrong
+    score, mean = own.score(sums)[own.metric.name], parts.double().mean().item()
+    if right_or_wrong:
+        assert score == pytest.approx(100 * mean)
+    else:
+        assert score == pytest.approx(mean if callable(metric) else mean / 3, rel=1e-5)

@@ -124,6 +124,13 @@ class HeldOutSums(dict[str, float]):
         super().__init__(dict.fromkeys(names, 0.0))
         self.parts: list[Shaped[Tensor, " samples"]] = []
 
+    def in_order(self) -> HeldOutSums:
+        """Sums by name, so that all processes have them in one order."""
+        other = HeldOutSums()
+        other.update(sorted(self.items()))
+        other.parts = self.parts
+        return other
+
     def keep(self, parts: Shaped[Tensor, " samples"]) -> Shaped[Tensor, " samples"]:
         """Keep the next samples' parts: right or wrong as booleans, anything else as numbers."""
         self.parts.append(parts.detach().cpu())

@@ -116,6 +116,10 @@ class Score(ABC):
     def value(self, sums: Sums) -> float:
         """The score of the sums over all samples."""
 
+    def parts(self, outputs: Any, targets: Any) -> Tensor | None:
+        """Of each sample, what it adds to the score: right or wrong, or a number; None if the score is no sum."""
+        return None
+
     def nothing(self) -> dict[str, float]:
         """Sums over no samples: a process may have none."""
         return {"total": 0.0, "count": 0.0}
@@ -138,6 +142,9 @@ class Mean(Score):
     def value(self, sums: Sums) -> float:
         return sums["total"] / sums["count"] if sums["count"] else math.nan
 
+    def parts(self, outputs: Tensor, targets: Tensor) -> Tensor | None:
+        return self.of_samples(outputs, targets)[0].float()
+
 
 @dataclass(frozen=True, kw_only=True)
 class ShareRight(Mean):
@@ -149,6 +156,10 @@ class ShareRight(Mean):
 
     def value(self, sums: Sums) -> float:
         return 100 * super().value(sums)
+
+    def parts(self, outputs: Tensor, targets: Tensor) -> Tensor | None:
+        right, count = self.of_samples(outputs, targets)
+        return right.bool() if bool((count == 1).all()) else right.float()
 
     def resolution(self, samples: int, elements: int) -> float:
         return 100 / (samples * (1 if self.whole else elements))
@@ -210,6 +221,10 @@ class OwnScore(Score):
 
     def value(self, sums: Sums) -> float:
         return sums["total"] / sums["count"]
+
+    def parts(self, outputs: Any, targets: Any) -> Tensor | None:
+        found = torch.as_tensor(self.function(outputs, targets))
+        return found.float() if found.ndim == 1 else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, default_collate, get_w
 from leanformer.data.order import Order, Share, tuning_rows
 from leanformer.foundation.registry import in_one_line
 from leanformer.tasks import measures
-from leanformer.tasks.base import Batch, Contents, Data, Metric
+from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric
 from leanformer.tasks.measures import LOSSES, Score
 from leanformer.tasks.seeding import Key, Keys, generators_kept, seed_generators
 
@@ -187,7 +187,7 @@ class OwnData(Data):
 
     @torch.no_grad()
     def _sums(self, data: Any, name: str, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
-        sums = {"loss": 0.0, "elements": 0.0, **{f"score.{key}": 0.0 for key in self.score_of.nothing()}}
+        sums = HeldOutSums("loss", "elements", *(f"score.{key}" for key in self.score_of.nothing()))
         if len(data) < share.count:
             raise ValueError(f"{name} has {len(data)} samples, fewer than the {share.count} processes")
         rows, many = share.strided(len(data)), self.task.evaluated
@@ -197,9 +197,11 @@ class OwnData(Data):
             outputs, targets = self._outputs(model, on_device)
             total, count = self._losses(outputs, targets)
             found = self._computed(f"the metric {self.score_of.name}", self.score_of.sums, outputs, targets)
+            if (parts := self.score_of.parts(outputs, targets)) is not None:
+                sums.keep(parts)
             for key, value in {"loss": total.item(), "elements": count.item(), **_scored(found)}.items():
                 sums[key] = sums.get(key, 0.0) + value
-        return dict(sorted(sums.items()))  # one order in all processes
+        return sums.in_order()
 
     def score(self, sums: Mapping[str, float]) -> dict[str, float]:
         found = {key.removeprefix("score."): value for key, value in sums.items() if key.startswith("score.")}

@@ -19,7 +19,7 @@ from leanformer.data.glue import GLUE_TASKS, GlueTask, Rows
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, tuning_rows
 from leanformer.data.pieces import encoded
-from leanformer.tasks.base import Batch, Contents, Data, Metric, Task
+from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.settings import check
 
 EVALUATED = 64
@@ -158,10 +158,12 @@ class SentenceClassesData(Data):
 
     def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
         """Rank correlations are not sums: the first process evaluates everything, the others add zeros."""
-        found: dict[str, float] = {}
+        found = HeldOutSums()
         for place, name in enumerate(self.glue_task.held_out):
             split = self.splits[name]
             predicted = self._predicted(model, split, device) if share.index == 0 else None
+            if place == 0 and predicted is not None and self.metric.name == "accuracy":
+                found.keep(torch.from_numpy(predicted.argmax(-1) == split.labels))
             for key, value in metrics(self.glue_task, predicted, split.labels).items():
                 found[key if place == 0 else f"{key}_{name.removeprefix('validation_')}"] = value
         return found
