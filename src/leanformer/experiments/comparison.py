@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from leanformer.conditioning.watching import Rule as Projections
     from leanformer.experiments.own_loop.arms import Factory, Given, OtherArms
     from leanformer.experiments.own_loop.function import Train
-    from leanformer.tasks.base import Metric
+    from leanformer.tasks.base import Data, Metric
 
 DEFAULT = "digits"
 """The recipe that is run where none is named."""
@@ -277,8 +277,7 @@ def run_comparison(
         if plan.tuning is not None:
             runner = choose(jobs, plan.training.threads, log_with)
             best = Trials(plan, plan.tuning, fitted.task, data.metric.higher_is_better, out).tune(runner, hooks).best
-            again = from_first_process(lambda: planned(out / TUNED, settings=best))
-            from_first_process(lambda: take_over(read_plan(out), out, again, out / TUNED))
+            again = from_first_process(partial(_plan_tuned, out, fitted, data, best))
             run(again, out / TUNED)
         for share in plan.lengths:
             short = shortened(read_plan(out), share)
@@ -297,6 +296,18 @@ def _run_to_the_end(plan: ComparisonPlan, out: Path, *, jobs: int | None, log_wi
         if following is not None and is_first_process():
             hooks.say(f"{record.verdict.words}; next look: {len(following.seeds)} seeds")
     return record
+
+
+def _plan_tuned(out: Path, recipe: Recipe, data: Data, best: Mapping[str, Mapping[str, float]]) -> ComparisonPlan:
+    """The plan of the comparison at the best settings: seeds, looks and margin are those of the shared settings."""
+    shared, folder = read_plan(out), out / TUNED
+    looks = shared.rule if shared.rule.kind == "looks" else None
+    seeds = None if looks is not None else shared.seeds
+    first = min(shared.seeds)
+    recipe = replace(recipe, margin=shared.margin)
+    plan = make_plan(recipe, seeds, looks, shared.budget, folder, data, shared.margin, settings=best, first_seed=first)
+    take_over(shared, out, plan, folder)
+    return plan
 
 
 def take_over(shared: ComparisonPlan, folder: Path, tuned: ComparisonPlan, out: Path) -> None:

@@ -169,6 +169,19 @@ def test_without_tune_the_folders_plan_stands_and_a_late_wish_is_marked(folder: 
     assert "changed after 4 results: the tuning, from nothing to lr" in change.words
 
 
+def test_a_resumed_one_has_the_seeds_and_the_margin_of_its_first_command(tmp_path: Path) -> None:
+    def stop(arm: str, seed: int, event: Any) -> None:
+        if seed >= 1_000_000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(out=tmp_path / "out", seeds=2, first_seed=5, margin=7.0, listen=stop)
+    record = compare(out=tmp_path / "out", seeds=None, tune=None, tune_seeds=None)
+    assert record.tuned is not None
+    assert record.seeds == record.tuned.seeds == [5, 6]
+    assert record.tuned.verdict.lean["original"].margin == 7.0
+
+
 def test_the_report_shows_the_curves(tmp_path: Path, folder: Path) -> None:
     shown = call("report", str(folder))
     assert shown.returncode == 0, shown.stderr
