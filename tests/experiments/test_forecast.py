@@ -63,7 +63,7 @@ def test_the_commands_say_it(timed: None, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     shown = call("compare", "digits", "--seeds", "2", "--jobs", "1", "--dry-run")
     assert shown.returncode == 0, shown.stderr
-    assert "parameters, 500 steps of 2000.0 ms" in shown.stdout
+    assert "parameters, 400 steps of 2000.0 ms" in shown.stdout
     assert "in all: 6 runs, 1 at a time" in shown.stdout
     shown = call("sweep", "digits", "--vary", "heads=2,4", "--seeds", "2", "--dry-run", "--json")
     assert json.loads(shown.stdout)["runs"] == 4

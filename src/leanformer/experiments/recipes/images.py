@@ -34,7 +34,7 @@ def digits() -> Recipe:
         task=task,
         original=original,
         lean=original.resized(depth=3, heads=8, mlp_dim=64),
-        training=Training(steps=500, batch=64, lr=4e-3),
+        training=Training(steps=400, batch=64, lr=4e-3),
         margin=1.0,
         max_seeds=12,
     )
