@@ -57,6 +57,10 @@ def test_outcomes_that_do_not_fit_the_score_are_refused(out: Path, tmp_path: Pat
     (tmp_path / OUTCOMES).write_bytes(b"nonsense")
     with pytest.raises(ValueError, match=r"outcomes.safetensors is damaged.*: delete it to judge by the scores alone"):
         read_outcomes(tmp_path, result)
+    (tmp_path / OUTCOMES).unlink()
+    (tmp_path / OUTCOMES).symlink_to(OUTCOMES)
+    with pytest.raises(ValueError, match=r"outcomes.safetensors is damaged \(it is not a plain file\): delete it"):
+        read_outcomes(tmp_path, result)
 
 
 def test_losses_become_parts_of_the_mean(out: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ float32.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,8 +45,10 @@ def write_outcomes(folder: Path, outcomes: Shaped[Tensor, " samples"]) -> None:
 def read_outcomes(folder: Path, result: Result) -> Float[ndarray, " samples"] | None:
     """Outcomes whose mean is the run's score (or 1/100 of it, in %); None if the run has none."""
     file = folder / OUTCOMES
-    if not file.is_file():
+    if not os.path.lexists(file):
         return None
+    if not os.path.isfile(file):  # a pipe could be read without end
+        raise ValueError(f"{file} is damaged (it is not a plain file): delete it to judge by the scores alone")
     try:
         found = load_file(file)[_NAME]
     except (SafetensorError, KeyError, OSError) as error:

@@ -35,7 +35,9 @@ def publish(
         try:
             files += view_of(record.kind).write(record, path.parent)
         except Exception as error:  # whatever fails in drawing, the caller still gets the result
-            why = (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
+            why = f"{type(error).__name__}: {error}"
+            if isinstance(error, OSError) and error.strerror:
+                why = ": ".join(filter(None, (str(error.filename2 or error.filename or ""), error.strerror)))
             warnings.warn(f"the report beside {path} could not be written: {why}", NotWritten, stacklevel=2)
     say(f"written: {path.parent}{os.sep}{', '.join(str(file.relative_to(path.parent)) for file in files)}")
 
