@@ -184,7 +184,7 @@ def test_an_installed_package_adds_a_family_a_task_and_a_recipe(outside: dict[st
         assert "upside" in names() and "upside-down" in tasks.TASKS.names() and "plain" in lf.FAMILIES.names()
         model = lf.create("plain-vit", heads=4)
         assert lf.describe(model).family == "plain", lf.describe(model)
-        record = lf.compare("upside", arms=["original", "lean"], seeds=1, out=sys.argv[1], jobs=1)
+        record = lf.compare("upside", arms=["original", "lean"], seeds=1, out=sys.argv[1], jobs=2)
         assert record.source == "digits, upside down"
         assert record.task["kind"] == "upside-down"
         try:

@@ -18,6 +18,7 @@ from leanformer.training.result import Result, is_finished
 from leanformer.training.run import Run, held_out_inputs, write_run
 from leanformer.training.settings import Training
 from support import tiny_run as trained
+from support.command import call
 
 
 def stopped_at(folder: Path, step: int, **settings: object) -> Path:
@@ -218,3 +219,15 @@ def test_a_result_of_another_comparison_is_found(tmp_path: Path) -> None:
     reason = rf"^{(tmp_path / 'one' / place).parent} holds the result of another run: training.lr is 0.002 there and "
     with pytest.raises(ValueError, match=reason):
         summarise(tmp_path / "one")
+
+
+def test_a_run_of_a_comparison_whose_description_was_exchanged_is_refused(tmp_path: Path) -> None:
+    compare(trained.recipe(), arms=["original", "lean"], seeds=2, steps=2, out=tmp_path, jobs=1, report=False)
+    lean = tmp_path / "lean" / "seed-0"
+    (lean / "result.json").unlink()
+    assert call("train", str(lean)).returncode == 0, "resumed as it was planned"
+    (lean / "result.json").unlink()
+    (lean / "run.json").write_bytes((tmp_path / "lean" / "seed-1" / "run.json").read_bytes())
+    refused = call("train", str(lean))
+    assert refused.returncode == 2
+    assert "describes another run than its comparison has planned: seed is 1 there and 0 here" in refused.stderr

@@ -79,6 +79,7 @@ def train(
     from leanformer.experiments import recipes
     from leanformer.experiments.forecast import forecast_run
     from leanformer.experiments.overrides import adjusted
+    from leanformer.experiments.plan import check_in_place
     from leanformer.foundation.machine import from_first_process, is_first_process
     from leanformer.foundation.progress import RunsProgress
     from leanformer.training.loop import train as run_training
@@ -90,6 +91,7 @@ def train(
         refuse_choices({**choices, "skip_bad": skip_bad, "model": model, "steps": steps, "settings": settings or None})
         refuse_choices({"dry_run": dry_run})
         run = read_run(folder)
+        check_in_place(folder, run)
     else:
         chosen = adjusted(
             recipes.recipe(recipe),

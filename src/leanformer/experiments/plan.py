@@ -114,6 +114,27 @@ def folder_of(out: Path, arm: str, seed: int) -> Path:
     return out / arm / f"seed-{seed}"
 
 
+def check_in_place(folder: Path, run: Run) -> None:
+    """A `ValueError` if a comparison has planned another run for the folder that describes this one."""
+    whole = folder.resolve()
+    out, arm = whole.parent.parent, whole.parent.name
+    try:
+        plan = read_plan(out)
+    except ValueError:  # the folder of no comparison, or a damaged one, which is reported where it is used
+        return
+    seed = next((seed for seed in plan.seeds if folder_of(out, arm, seed) == whole), None)
+    if seed is None or arm not in plan.arms:
+        return
+    planned = {"name": arm, "seed": seed, "architecture": plan.architectures[arm].to_dict()}
+    planned["training"] = plan.training_of(arm).to_dict()
+    found = {key: value for key, value in run.to_dict().items() if key in planned}
+    if found != planned:
+        raise ValueError(
+            f"{folder} describes another run than its comparison has planned: {differences(found, planned)}; put its "
+            f"run.json back, or delete the folder and repeat the comparison's command"
+        )
+
+
 def read_plan(out: Path) -> ComparisonPlan:
     if not (out / PLAN).is_file():
         raise ValueError(f"{out} is not the folder of a comparison: it has no {PLAN}")
