@@ -79,19 +79,17 @@ def train(
     from leanformer.experiments import recipes
     from leanformer.experiments.forecast import forecast_run
     from leanformer.experiments.overrides import adjusted
-    from leanformer.experiments.plan import check_in_place
+    from leanformer.experiments.plan import read_planned_run
     from leanformer.foundation.machine import from_first_process, is_first_process
     from leanformer.foundation.progress import RunsProgress
     from leanformer.training.loop import train as run_training
-    from leanformer.training.run import Run, is_run, read_run, write_run
+    from leanformer.training.run import Run, is_run, write_run
 
     folder = Path(recipe)
     if is_run(folder):
-        choices = dict(data=data, text_column=text_column, label_column=label_column, held_out=held_out)
-        refuse_choices({**choices, "skip_bad": skip_bad, "model": model, "steps": steps, "settings": settings or None})
-        refuse_choices({"dry_run": dry_run})
-        run = read_run(folder)
-        check_in_place(folder, run)
+        choices = dict(data=data, text_column=text_column, label_column=label_column, held_out=held_out, model=model)
+        refuse_choices(choices | dict(skip_bad=skip_bad, steps=steps, settings=settings or None, dry_run=dry_run))
+        run = read_planned_run(folder)
     else:
         chosen = adjusted(
             recipes.recipe(recipe),

@@ -23,7 +23,7 @@ from leanformer.foundation.records.circumstances import Circumstances, circumsta
 from leanformer.foundation.registry import without_folder
 from leanformer.tasks.base import Data, Task
 from leanformer.training.result import RESULT, Result, check_data, is_finished, with_current_task
-from leanformer.training.run import PlainTraining, Run, differences, write_run
+from leanformer.training.run import PlainTraining, Run, differences, read_run, write_run
 from leanformer.training.settings import Training
 
 PLAN = "plan.json"
@@ -114,8 +114,14 @@ def folder_of(out: Path, arm: str, seed: int) -> Path:
     return out / arm / f"seed-{seed}"
 
 
-def check_in_place(folder: Path, run: Run) -> None:
-    """A `ValueError` if a comparison has planned another run for the folder that describes this one."""
+def read_planned_run(folder: Path) -> Run:
+    """The run that a folder describes. If a comparison has planned another one for the folder, it is refused."""
+    run = read_run(folder)
+    _check_in_place(folder, run)
+    return run
+
+
+def _check_in_place(folder: Path, run: Run) -> None:
     whole = folder.resolve()
     out, arm = whole.parent.parent, whole.parent.name
     try:
