@@ -1,4 +1,4 @@
-"""Comparisons end to end: arms, budgets, resuming, the record, the report and the command."""
+"""Comparisons end to end: arms, resuming, the record, the report and the command."""
 
 import io
 import json
@@ -21,8 +21,7 @@ from rich.console import Console
 
 import leanformer as lf
 from leanformer.architecture import Architecture
-from leanformer.costs.closed_forms import Setting, formula
-from leanformer.experiments.budgets import Budget, steps_of
+from leanformer.experiments.budgets import Budget
 from leanformer.experiments.comparison import as_seeds
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.overrides import adjusted, redesigned
@@ -270,52 +269,6 @@ def test_processes_compare_together(tmp_path: Path) -> None:
     again = call(*arguments)  # by one process, which finds the same plan and nothing to train
     assert "is complete: nothing to train" in again.stderr
     assert json.loads(again.stdout)["arms"]["lean"]["scores"] == answer["arms"]["lean"]["scores"]
-
-
-# Budgets
-
-
-@pytest.mark.parametrize(
-    ("text", "budget"),
-    [
-        ("steps", Budget(kind="steps")),
-        ("steps=2000", Budget(kind="steps", amount=2000)),
-        ("tokens=50M", Budget(kind="tokens", amount=50e6)),
-        ("flops=1e15", Budget(kind="flops", amount=1e15)),
-        ("time=1.5h", Budget(kind="time", amount=5400)),
-        ("time=90", Budget(kind="time", amount=90)),
-    ],
-)
-def test_budgets_are_read(text: str, budget: Budget) -> None:
-    assert Budget.parse(text) == budget
-
-
-@pytest.mark.parametrize("text", ["", "days", "steps=", "steps=0", "time=10y", "flops=-1", "tokens=many"])
-def test_wrong_budgets_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=f'a budget is one of steps, epochs, tokens, flops, time, .* got "{text}"'):
-        Budget.parse(text)
-
-
-def test_what_is_held_equal_decides_the_steps() -> None:
-    chosen, data = replace(recipe(), arms=("original", "lean")), trained.digits()
-    designs = chosen.architectures()
-
-    def steps(budget: str) -> dict[str, int]:
-        return steps_of(Budget.parse(budget), designs, chosen.original, data, replace(chosen.training, steps=1000))
-
-    assert steps("steps") == {"original": 1000, "lean": 1000}
-    assert steps("steps=7") == {"original": 7, "lean": 7}
-    assert steps("tokens=6400") == {"original": 100, "lean": 100}  # 16 images of 4 tokens a step
-    equal = steps("flops")
-    setting = Setting(batch=16)
-    macs = {arm: formula(design, setting).cost(design, setting).forward_macs for arm, design in designs.items()}
-    assert equal["original"] == 1000
-    assert equal["lean"] * macs["lean"] == pytest.approx(1000 * macs["original"], rel=1e-3)
-    timed = steps("time")
-    assert timed["original"] == 1000
-    assert timed["lean"] > 1000
-    with pytest.raises(ValueError, match="the budget flops=10 is less than one step"):
-        steps("flops=10")
 
 
 # Choices

@@ -11,6 +11,7 @@ import pytest
 
 import leanformer as lf
 from support.command import call
+from support.glue import write_glue
 from support.texts import reviews, write_table
 
 SMALL = "depth=2,heads=2,head_dim=8,width=16,mlp_dim=32"
@@ -111,10 +112,12 @@ def test_what_does_not_fit_is_refused(
     assert "Traceback" not in found.stderr
 
 
-@pytest.mark.skipif(not SST2.is_dir(), reason="SST-2 is not in LEANFORMER_DATA")
 def test_sst2_is_classified_as_one_s_own(tmp_path: Path) -> None:
+    """The real files where they are at hand, as in .ci/run; else a few rows in their form."""
+    write_glue(tmp_path, "sst2", rows=500)
+    folder, held_out = (SST2, 872) if SST2.is_dir() else (tmp_path / "glue" / "sst2", 500)
     few = ("--set", "task.most=400", "--set", "task.length=32", "--steps", "2", "--model", "bert-base-uncased")
-    shown = compared("classify", SST2, tmp_path / "out", *few, "--json")
-    assert "400 training and 872 held-out texts" in shown.stderr
+    shown = compared("classify", folder, tmp_path / "out", *few, "--json")
+    assert f"400 training and {held_out} held-out texts" in shown.stderr
     assert "the texts are in the column sentence, the labels are in the column label" in shown.stderr
-    assert json.loads(shown.stdout)["baselines"]["the most frequent class"] == pytest.approx(50.9, abs=1.0)
+    assert json.loads(shown.stdout)["baselines"]["the most frequent class"] == pytest.approx(50.9, abs=5.0)

@@ -31,6 +31,7 @@ from leanformer.training.result import Result
 from leanformer.training.run import read_run, write_run
 from leanformer.training.settings import Training
 from support import tiny_run as trained
+from support.kills import die_at_flush
 
 fork = multiprocessing.get_context("fork")
 
@@ -130,15 +131,7 @@ def _train_and_die(folder: Path, calls: int | None) -> None:
     """Train; with `calls`, be killed at the so-manieth time that something is put onto the disk."""
     torch.set_num_threads(1)
     if calls is not None:
-        flush, left = os.fsync, [calls]
-
-        def fsync(descriptor: int) -> None:
-            left[0] -= 1
-            if left[0] < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            flush(descriptor)
-
-        os.fsync = fsync
+        die_at_flush(calls)
     train(folder, trained.digits())
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -59,9 +58,7 @@ def length_folder(out: Path, share: float) -> Path:
 def shortened(plan: ComparisonPlan, share: float) -> ComparisonPlan:
     """The plan of the same runs with fewer steps, all seeds planned from the start."""
     steps = {arm: max(FEWEST_STEPS, round(share * whole)) for arm, whole in plan.steps.items()}
-    training = plan.training
-    if training.warmup >= 1:  # a number of steps, which must fit
-        training = replace(training, warmup=max(1, round(share * training.warmup)))
+    training = plan.training.with_warmup_for(share)
     return plan.changed(
         steps=steps, training=training, rule=fixed(len(plan.seeds)), tuning=None, lengths=[], amendments=[]
     )

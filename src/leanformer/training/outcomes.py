@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from leanformer.foundation.records.files import replacing
 from leanformer.training.result import Result
 
 OUTCOMES = "outcomes.safetensors"
@@ -37,9 +38,8 @@ def interleaved(shares: Sequence[Shaped[Tensor, " samples"]]) -> Shaped[Tensor, 
 
 def write_outcomes(folder: Path, outcomes: Shaped[Tensor, " samples"]) -> None:
     kept = outcomes.to(torch.uint8) if outcomes.dtype == torch.bool else outcomes.to(torch.float32)
-    part = folder / f"{OUTCOMES}.part"
-    save_file({_NAME: kept.contiguous()}, part)
-    part.replace(folder / OUTCOMES)
+    with replacing(folder / OUTCOMES) as aside:
+        save_file({_NAME: kept.contiguous()}, aside)
 
 
 def read_outcomes(folder: Path, result: Result) -> Float[ndarray, " samples"] | None:

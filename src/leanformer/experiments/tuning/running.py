@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -61,21 +61,20 @@ class Trials:
 
     # Runs of a trial
 
+    def _settings(self, trial: Trial) -> str:
+        return ",".join(f"{name}={value:g}" for name, value in self.plan.values(trial.point).items())
+
     def label(self, trial: Trial) -> str:
-        values = self.plan.values(trial.point)
-        return f"{trial.arm} {','.join(f'{name}={value:g}' for name, value in values.items())}"
+        return f"{trial.arm} {self._settings(trial)}"
 
     def folder(self, trial: Trial, seed: int) -> Path:
-        values = self.plan.values(trial.point)
-        place = ",".join(f"{name}={value:g}" for name, value in values.items())
-        return self.out / FOLDER / trial.arm / place / trial.stage / f"seed-{seed}"
+        return self.out / FOLDER / trial.arm / self._settings(trial) / trial.stage / f"seed-{seed}"
 
     def run(self, trial: Trial, seed: int) -> Run:
         whole = self.comparison.steps[trial.arm]
         steps = self.plan.steps(whole, trial.stage)
-        training = trained_with(self.comparison.training, self.plan.values(trial.point))
-        if training.warmup >= 1:  # a number of steps, which must fit
-            training = replace(training, warmup=max(1, round(training.warmup * steps / whole)))
+        shortened = self.comparison.training.with_warmup_for(steps / whole)
+        training = trained_with(shortened, self.plan.values(trial.point))
         return Run(
             name=trial.arm,
             architecture=self.comparison.architectures[trial.arm],
@@ -102,7 +101,11 @@ class Trials:
             raise ValueError(f"{folder} holds another trial; delete it and repeat the command")
         result = read_result(folder)
         assert result is not None
-        return result.score if self.higher_is_better else -result.score
+        return self._turned(result.score)
+
+    def _turned(self, score: float) -> float:
+        """A score as one of which more is better, and back again."""
+        return score if self.higher_is_better else -score
 
     # The search
 
@@ -160,14 +163,13 @@ class Trials:
         return {trial: score for trial in trials if (score := self.score(trial)) is not None}
 
     def _results(self, scores: Mapping[Trial, float]) -> list[TrialResult]:
-        sign: Callable[[float], float] = (lambda score: score) if self.higher_is_better else (lambda score: -score)
         return [
             TrialResult(
                 arm=trial.arm,
                 values=self.plan.values(trial.point),
                 stage=trial.stage,
                 steps=self.plan.steps(self.comparison.steps[trial.arm], trial.stage),
-                score=None if score == -math.inf else sign(score),
+                score=None if score == -math.inf else self._turned(score),
             )
             for trial, score in scores.items()
         ]

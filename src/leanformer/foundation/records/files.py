@@ -53,10 +53,17 @@ def append_line(path: Path, value: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file so that readers see the old or the new one, never half of it."""
+    with replacing(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place to write a file to. At the end it takes the place of the old one as a whole, and is on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        aside.write_text(text, encoding="utf-8")
+        yield aside
         flush(aside)
         os.replace(aside, path)
     except OSError:
