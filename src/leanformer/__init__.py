@@ -35,6 +35,8 @@ _HOMES = {
     "Glue": "experiments.glue",
     "Grid": "experiments.grid",
     "HeadsMeasurement": "conditioning.heads",
+    "inherit": "inheriting.inherit",
+    "Inheritance": "inheriting.record",
     "judge": "experiments.judged_scores",
     "lightning_callback": "conditioning.callbacks",
     "Limits": "designing.plan",
@@ -96,6 +98,8 @@ if TYPE_CHECKING:
     from leanformer.experiments.recipes import RECIPES as RECIPES
     from leanformer.experiments.sweep import sweep as sweep
     from leanformer.experiments.sweep_records import Sweep as Sweep
+    from leanformer.inheriting.inherit import inherit as inherit
+    from leanformer.inheriting.record import Inheritance as Inheritance
     from leanformer.models.base import Family as Family
     from leanformer.models.exporting import Exported as Exported
     from leanformer.models.exporting import export as export

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import leanformer as lf
 from leanformer.models import families
-from leanformer.models.weights import load_encoder
+from leanformer.models.weights import load_start
 from support.architectures import SMALL
 
 BERT = transformers.BertConfig(
@@ -143,11 +143,14 @@ def test_a_head_of_another_size_is_left_out(key: str, tmp_path: Path) -> None:
 
 def test_a_pretraining_run_goes_on_without_its_head(tmp_path: Path) -> None:
     checkpoint, model = families.build(SMALL["bert"]), classifier(classes=2)
-    loaded = load_encoder(model, written(checkpoint, tmp_path / "model.pt"))
+    loaded = load_start(model, written(checkpoint, tmp_path / "model.pt"), "encoder")
     assert same(inner(model), inner(checkpoint))
     assert {name.rpartition(".")[0] for name in loaded.new} == {"bert.pooler.dense", "classifier"}
     again = classifier(classes=2)
-    assert load_encoder(again, written(model, tmp_path / "tuned.pt")).new == ("classifier.weight", "classifier.bias")
+    assert load_start(again, written(model, tmp_path / "tuned.pt"), "encoder").new == (
+        "classifier.weight",
+        "classifier.bias",
+    )
 
 
 # What does not fit

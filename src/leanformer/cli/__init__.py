@@ -10,7 +10,7 @@ from typing import Any
 from typer.exceptions import Abort, TyperException
 
 # Each of these modules adds its commands to the app; --help lists them in this order.
-from leanformer.cli import compare, judge, design, measure, sweep, train, glue, generate, export  # noqa: F401  # isort: skip
+from leanformer.cli import compare, judge, design, measure, inherit, sweep, train, glue, generate, export  # noqa: F401  # isort: skip
 from leanformer.cli import report, recipes, models, paper, schema  # noqa: F401  # isort: skip
 from leanformer.cli.shared import app, messages
 from leanformer.foundation.machine import check_processes, disconnect, is_first_process
@@ -23,8 +23,8 @@ BAD_INPUT, NOT_WRITTEN, INTERRUPTED = 2, 74, 130
 
 def main() -> None:
     """Run the command; bad input is one clear line and exit code 2."""
-    for quiet, value in (("TRANSFORMERS_VERBOSITY", "error"), ("HF_HUB_DISABLE_PROGRESS_BARS", "1")):
-        os.environ.setdefault(quiet, value)
+    for quiet in (("TRANSFORMERS_VERBOSITY", "error"), ("HF_HUB_DISABLE_PROGRESS_BARS", "1"), ("TQDM_DISABLE", "1")):
+        os.environ.setdefault(*quiet)
     try:
         check_processes()
         with _lost_places() as lost:

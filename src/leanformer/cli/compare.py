@@ -1,7 +1,7 @@
 """`leanformer compare`: arms × seeds, and the verdict."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -83,6 +83,26 @@ def compare(
         typer.Option(
             metavar="FOLDER", help="A comparison whose trained models these begin with.", rich_help_panel=MODELS
         ),
+    ] = None,
+    pretrained: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="A trained model that all arms but `random` begin with: a saved folder, a run or a .gguf file.",
+            rich_help_panel=MODELS,
+        ),
+    ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE",
+            help="Which of its layers shallower arms keep, as for `inherit` [default: influence].",
+            rich_help_panel=MODELS,
+        ),
+    ] = None,
+    new_heads: Annotated[
+        Literal["fresh", "copied"] | None,
+        typer.Option(help="What new heads begin with [default: fresh].", rich_help_panel=MODELS),
     ] = None,
     steps: Steps = None,
     batch: Batch = None,

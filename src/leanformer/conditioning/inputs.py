@@ -12,7 +12,7 @@ from torch import nn
 from leanformer.data import checks, image_files
 from leanformer.foundation.formats import percent
 from leanformer.models import families
-from leanformer.models.weights import is_saved, saved_in
+from leanformer.models.weights import has_tokenizer, is_saved, saved_in
 
 SHORT, LONGEST = 1 << 16, 1 << 26
 """Characters of a text that are tokenized at first, and the most that are read of a file."""
@@ -161,8 +161,7 @@ def embedded_text() -> str:
 
 def tokenizer_of(model: nn.Module, saved: Path | None) -> Any:
     """The tokenizer of a saved model. Fresh weights know no words, so bytes are used if the vocabulary has room."""
-    files = ("tokenizer.json", "vocab.txt", "vocab.json")
-    if saved is not None and (saved.suffix == ".gguf" or any((saved / name).is_file() for name in files)):
+    if saved is not None and has_tokenizer(saved):
         from leanformer.models.huggingface.folders import tokenizer_of as saved_tokenizer
 
         try:

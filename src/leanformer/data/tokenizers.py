@@ -26,6 +26,7 @@ from leanformer.data.locations import data_root, needed
 from leanformer.data.order import TUNING_SHARE
 from leanformer.data.pieces import cut, encoded
 from leanformer.foundation.records.files import read_json, write_json
+from leanformer.models.weights import has_tokenizer, saved_in
 
 SPECIAL = {"bpe": [END], "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]}
 GPT2 = "openai-community/gpt2"
@@ -71,6 +72,20 @@ def tokenizer(name: str, texts: Corpus, root: str | None = None) -> Tokenizer:
         f'tokenizer must be "bytes", "gpt2", "bpe", "bpe:4096", "wordpiece", "wordpiece:4096" or a folder with '
         f'tokenizer.json, got "{name}"'
     )
+
+
+def folder_of(saved: Path) -> str:
+    """The folder with the tokenizer.json of a saved model. One that has another form is written to the cache."""
+    from leanformer.models.huggingface.folders import tokenizer_of
+
+    place = saved_in(saved)
+    if (place / "tokenizer.json").is_file():
+        return str(place)
+    if not has_tokenizer(place):
+        raise ValueError(f"{saved} has no tokenizer, and texts need one: put its tokenizer.json there")
+    file = place if place.is_file() else next(path for path in sorted(place.glob("vocab.*")))
+    key = [str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns]
+    return str(cached_folder("tokenizer", key, lambda aside: tokenizer_of(place).save_pretrained(aside)))
 
 
 def _suitable_size(texts: Corpus) -> int:

@@ -19,7 +19,9 @@ from leanformer.architecture import Architecture
 
 ORIGINAL, LEAN, SHALLOW, WIDE = "original", "lean", "shallow", "wide"
 MATCHED_MLP, MATCHED_DEPTH = "matched-mlp", "matched-depth"
-FOLDERS = ("figures", "tuning", "tuned", "lengths")
+RANDOM = "random"
+"""Lean's design with random weights, where the other arms begin with those of a trained model."""
+FOLDERS = ("figures", "tuning", "tuned", "lengths", "pretrained")
 """What a comparison's folder holds beside its arms."""
 
 

@@ -24,6 +24,7 @@ from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reportin
 from leanformer.experiments.lengths import length_folder, shares_of, shortened
 from leanformer.experiments.overrides import Settings, adjusted, arm_names, check_choices
 from leanformer.experiments.plan import ComparisonPlan, folder_of, make_plan, read_plan, to_next_look, write_plan
+from leanformer.experiments.pretrained import starts_of
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
 from leanformer.experiments.registration import wanted_rule
@@ -79,6 +80,9 @@ def compare(
     lean: Given | None = None,
     arm: OtherArms = (),
     start: str | Path | None = None,
+    pretrained: str | Path | None = None,
+    layers: str | None = None,
+    new_heads: str | None = None,
     train: Train | None = None,
     command: str | Sequence[str] | None = None,
     score_file: str | None = None,
@@ -139,6 +143,10 @@ def compare(
             "depth=4,heads=8,regime=split", or a whole `Architecture`.
         arm: further arms: {"narrow": {"heads": 2}} or ["narrow:heads=2"].
         start: a comparison whose trained models these begin with.
+        pretrained: a trained model, by folder or .gguf file, that arms begin with as `lf.inherit` makes them of it: the
+            original as it is, lean with fewer layers and more heads, shallow with fewer layers. The arm `random` has
+            lean's design and random weights. Lean has half the layers and twice the heads unless `lean` says otherwise.
+        layers, new_heads: how they are made of it, as for `lf.inherit` [default: influence, fresh].
         train: a training loop of one's own, instead of a recipe: a function of a fresh model, the seed and the run's
             folder that trains the model and returns its score, or a mapping with it. `original` may then be a name or
             an `Architecture`, and `lean` sizes of it; or `model` is a function of sizes, `lambda depth, heads: …`, and
@@ -178,6 +186,9 @@ def compare(
             skip_bad=skip_bad,
             settings=settings,
             start=start,
+            pretrained=pretrained,
+            layers=layers,
+            new_heads=new_heads,
             steps=steps,
             batch=batch,
             lr=lr,
@@ -268,8 +279,17 @@ def run_comparison(
         fitted = recipe.fitted(data.options)
         shorter = shares_of(budgets) if budgets is not None else []
         asked = wanted_tuning(tune, fitted.training, tune_share, tune_seeds)
+        starts = from_first_process(lambda: starts_of(fitted, data, out, hooks.say))
         planned = partial(
-            make_plan, fitted, chosen, wanted, equal, data=data, margin=margin, first_seed=first_seed or 0
+            make_plan,
+            fitted,
+            chosen,
+            wanted,
+            equal,
+            data=data,
+            margin=margin,
+            first_seed=first_seed or 0,
+            starts=starts,
         )
         plan: ComparisonPlan = from_first_process(lambda: planned(out, tuning=asked, lengths=shorter))
         run = partial(_run_to_the_end, jobs=jobs, log_with=log_with, hooks=hooks)
@@ -305,7 +325,18 @@ def _plan_tuned(out: Path, recipe: Recipe, data: Data, best: Mapping[str, Mappin
     seeds = None if looks is not None else shared.seeds
     first = min(shared.seeds)
     recipe = replace(recipe, margin=shared.margin)
-    plan = make_plan(recipe, seeds, looks, shared.budget, folder, data, shared.margin, settings=best, first_seed=first)
+    plan = make_plan(
+        recipe,
+        seeds,
+        looks,
+        shared.budget,
+        folder,
+        data,
+        shared.margin,
+        settings=best,
+        first_seed=first,
+        starts=shared.starts,
+    )
     take_over(shared, out, plan, folder)
     return plan
 

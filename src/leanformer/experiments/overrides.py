@@ -16,13 +16,15 @@ import yaml
 
 from leanformer import models, tasks
 from leanformer.architecture import KEEPS, Architecture
+from leanformer.data import tokenizers
 from leanformer.designing.plan import design
-from leanformer.experiments.arms import LEAN, ORIGINAL, USUAL, Arm
+from leanformer.experiments.arms import LEAN, ORIGINAL, RANDOM, SHALLOW, USUAL, Arm
 from leanformer.experiments.plan import ComparisonPlan
 from leanformer.experiments.recipe import Recipe
 from leanformer.foundation.arguments import ArgumentError, check_types, texts
 from leanformer.foundation.yaml_files import is_yaml
 from leanformer.models.design_files import read_design
+from leanformer.models.weights import is_saved
 from leanformer.training.settings import Training
 
 NAMES_OF_DATA = ("dataset", "root")
@@ -67,6 +69,9 @@ def adjusted(
     arm: Arms = (),
     settings: Settings = (),
     start: str | Path | None = None,
+    pretrained: str | Path | None = None,
+    layers: str | None = None,
+    new_heads: str | None = None,
     text_column: str | None = None,
     label_column: str | None = None,
     held_out: float | None = None,
@@ -84,6 +89,8 @@ def adjusted(
         arm: further arms, each a name with changes to the original.
         settings: "training.lr=1e-3", "task.flip=true", …
         start: a comparison whose trained models these begin with. Models and tokenizer are then its own.
+        pretrained: a trained model that arms begin with. The original and the tokenizer are then its own.
+        layers, new_heads: how shallower arms and arms with more heads are made of it.
         text_column, label_column, held_out, skip_bad: how the data are read: settings of the task under their names.
         training: changes to the training, by name, such as steps; None leaves a setting as it is.
     """
@@ -95,12 +102,13 @@ def adjusted(
         recipe = _refitted(replace(recipe, task=recipe.task.with_data(data)))
     if start:
         recipe = started(recipe, str(start))
+    recipe = _of_a_trained_model(recipe, pretrained, layers, new_heads)
     if model is not None:
         recipe = replace(recipe, original=_for_task(model, recipe))
     if original:
         recipe = replace(recipe, original=redesigned(recipe.original, original))
     if lean:
-        recipe = replace(recipe, lean=redesigned(recipe.original, lean))
+        recipe = with_lean(recipe, redesigned(recipe.original, lean))
     elif model is not None or isinstance(original, Architecture) or _is_file(original):
         recipe = replace(recipe, lean=_recommended(_for_task(recipe.original, recipe)))
     return with_arms(recipe, arm)
@@ -154,6 +162,37 @@ def _refitted(recipe: Recipe) -> Recipe:
     return replace(recipe, original=refit(recipe.original), lean=refit(recipe.lean), others=others)
 
 
+def with_lean(recipe: Recipe, lean: Architecture) -> Recipe:
+    """With another lean design, which the arm `random` shares."""
+    others = {arm: lean if arm == RANDOM else design for arm, design in recipe.others.items()}
+    return replace(recipe, lean=lean, others=others)
+
+
+def _of_a_trained_model(
+    recipe: Recipe, pretrained: str | Path | None, layers: str | None, new_heads: str | None
+) -> Recipe:
+    """With the design and the tokenizer of a trained model; lean has half its depth and twice its heads."""
+    folder = str(pretrained or recipe.pretrained)
+    if not folder:
+        if layers is not None or new_heads is not None:
+            raise ArgumentError("{layers} and {new_heads} need {pretrained}, which names the trained model")
+        return recipe
+    recipe = replace(recipe, pretrained=folder, layers=layers or recipe.layers, new_heads=new_heads or recipe.new_heads)
+    if pretrained is None:
+        return recipe
+    if not is_saved(folder):
+        raise ArgumentError("{pretrained} must be a saved model's folder or a .gguf file, got {folder}", folder=folder)
+    if "tokenizer" in (plain := recipe.task.to_dict()):
+        recipe = replace(recipe, task=tasks.read({**plain, "tokenizer": tokenizers.folder_of(Path(folder))}))
+    original = _for_task(folder, recipe)
+    half = [max(1, stage.depth // 2) for stage in original.stages]
+    lean = original.resized(
+        depth=half if len(half) > 1 else half[0], heads=[2 * stage.heads for stage in original.stages]
+    )
+    arms = (ORIGINAL, LEAN, SHALLOW)
+    return replace(recipe, original=original, lean=lean, arms=arms, others={RANDOM: lean}, start="")
+
+
 def with_arms(recipe: Recipe, arms: Arms) -> Recipe:
     """With further arms, each a new name with changes to the original."""
     others = dict(recipe.others)
@@ -168,8 +207,8 @@ def started(recipe: Recipe, start: str) -> Recipe:
     if not path.is_file():
         raise ValueError(f"{start} is not the folder of a comparison: it has no plan.json")
     plan = ComparisonPlan.read(path)
-    tokenizers = sorted(Path(start).glob("*/seed-*/model/tokenizer.json"))
-    if not tokenizers:
+    written = sorted(Path(start).glob("*/seed-*/model/tokenizer.json"))
+    if not written:
         raise ValueError(f"{start} has no finished run with a tokenizer")
     options = {key: value for key, value in recipe.original.options.items() if key != "vocab_size"}
     designs = {arm: design.with_options(**options) for arm, design in plan.architectures.items()}
@@ -181,7 +220,7 @@ def started(recipe: Recipe, start: str) -> Recipe:
         lean=designs[LEAN],
         others={arm: design for arm, design in designs.items() if arm not in USUAL},
         arms=tuple(arm for arm in plan.arms if arm in USUAL),
-        task=tasks.read({**recipe.task.to_dict(), "tokenizer": str(tokenizers[0].parent)}),
+        task=tasks.read({**recipe.task.to_dict(), "tokenizer": str(written[0].parent)}),
         start=start,
     )
 

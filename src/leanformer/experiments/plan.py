@@ -49,6 +49,10 @@ class ComparisonPlan(Record):
     training: PlainTraining
     margin: float
     start: str = ""
+    starts: dict[ArmName, str] = {}
+    """By arm, the saved model that it begins with, where the comparison is one of trained models."""
+    pretrained: str = ""
+    """The trained model that these were made of."""
     original: PlainArchitecture
     lean: PlainArchitecture
     architectures: dict[ArmName, PlainArchitecture]
@@ -88,8 +92,14 @@ class ComparisonPlan(Record):
             task=task,
             training=self.training_of(arm),
             seed=seed,
-            start=started_from(self.start, arm, seed),
+            **self.start_of(arm, seed),
         )
+
+    def start_of(self, arm: str, seed: int) -> dict[str, Any]:
+        """What a run begins with."""
+        if arm in self.starts:
+            return {"start": self.starts[arm], "start_with": "all"}
+        return {"start": started_from(self.start, arm, seed)}
 
     def training_of(self, arm: str) -> Training:
         return replace(trained_with(self.training, self.settings.get(arm, {})), steps=self.steps[arm])
@@ -170,6 +180,7 @@ def make_plan(
     settings: Mapping[str, Mapping[str, float]] | None = None,
     lengths: Sequence[float] = (),
     first_seed: int = 0,
+    starts: Mapping[str, str] | None = None,
     write: bool = True,
 ) -> ComparisonPlan:
     """The plan, joined with the one that the folder holds already, written down with a folder for every run.
@@ -186,6 +197,7 @@ def make_plan(
         settings: of arms that are trained with settings of their own.
         lengths: shares of the steps at which the same comparison is made too, beside those that a folder has.
         first_seed: where only the number of seeds is known.
+        starts: by arm, the saved model that it begins with.
         write: whether to write it down.
     """
     for arm, design in recipe.architectures().items():
@@ -225,6 +237,8 @@ def make_plan(
         training=recipe.training,
         margin=recipe.margin,
         start=recipe.start,
+        starts={arm: path for arm, path in (starts or {}).items() if arm in recipe.arms},
+        pretrained=recipe.pretrained,
         original=recipe.original,
         lean=recipe.lean,
         architectures=architectures,
@@ -313,6 +327,7 @@ def _settled(
         "training": of.training.to_dict(),
         "budget": budget.model_dump(),
         "start": of.start,
+        "pretrained": of.pretrained,
         "samples": samples,
         "original": of.original.to_dict(),
         "lean": of.lean.to_dict(),

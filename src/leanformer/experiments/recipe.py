@@ -43,6 +43,12 @@ class Recipe:
     """What is held equal between arms."""
     start: str = ""
     """A comparison whose trained models these begin with, arm by arm and seed by seed."""
+    pretrained: str = ""
+    """A trained model that all arms but `random` begin with, each with the layers and heads that it has."""
+    layers: str = "influence"
+    """Which of its layers shallower arms keep; as for `lf.inherit`."""
+    new_heads: str = "fresh"
+    """What new heads begin with, fresh or copied."""
     grid: Grid | None = None
     """What `leanformer sweep` varies."""
 

@@ -26,7 +26,7 @@ from leanformer.models.design_files import design_at, design_text
 from leanformer.training.settings import Training
 
 DESIGNS = ("original", "lean")
-SIMPLE = ("name", "margin", "arms", "seeds", "max_seeds", "budget", "start")
+SIMPLE = ("name", "margin", "arms", "seeds", "max_seeds", "budget", "start", "pretrained", "layers", "new_heads")
 """Parts of a recipe that are one line each."""
 
 
@@ -139,6 +139,9 @@ def _check_simple(file: YamlFile, parts: Mapping[str, Any]) -> None:
         ),
         "budget": ('steps, epochs, tokens, flops or time, alone or as in "time=10m"', is_budget),
         "start": ("a folder, or empty", lambda value: isinstance(value, str)),
+        "pretrained": ("a folder, or empty", lambda value: isinstance(value, str)),
+        "layers": ("influence, ablation, greedy, first, even or numbers", lambda value: isinstance(value, str)),
+        "new_heads": ("fresh or copied", lambda value: value in ("fresh", "copied")),
     }
     for key, value in parts.items():
         rule, holds = rules[key]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leanformer.models.published import LEAN_MODELS as LEAN_MODELS
     from leanformer.models.registration import register as register
     from leanformer.models.weights import from_pretrained as from_pretrained
-    from leanformer.models.weights import load_encoder as load_encoder
+    from leanformer.models.weights import load_start as load_start
     from leanformer.models.weights import load_weights as load_weights
     from leanformer.models.weights import save_pretrained as save_pretrained
 
@@ -50,7 +50,7 @@ _HOMES = {
     "from_pretrained": "weights",
     "generate": "generation",
     "known_names": "families",
-    "load_encoder": "weights",
+    "load_start": "weights",
     "load_weights": "weights",
     "read": "families",
     "register": "registration",

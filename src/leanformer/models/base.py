@@ -2,6 +2,7 @@
 model, and say where its attention is.
 """
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -85,6 +86,10 @@ class Family(ABC):
     def assemble(self, architecture: Architecture) -> nn.Module:
         """Make the module; called with a checked architecture, on the device in force."""
 
+    def assemble_like(self, architecture: Architecture, model: nn.Module) -> nn.Module:
+        """Make a module of this architecture and of the same kind as `model`: with the same head, or without one."""
+        return self.assemble(architecture)
+
     @abstractmethod
     def owns(self, model: nn.Module) -> bool:
         """Whether this module is one of the family's."""
@@ -156,6 +161,10 @@ class Family(ABC):
         """Heads come in multiples of this."""
         return 1
 
+    def attention_gain(self, stage: Stage) -> float:
+        """What a layer of these sizes multiplies its attention's output by."""
+        return 1.0
+
     def mlp_modules(self, part: AttentionPart) -> list[nn.Module]:
         """The modules that make up the MLP behind an attention."""
         return [part.mlp] if part.mlp is not None else []
@@ -167,12 +176,17 @@ class Family(ABC):
     def check(self, architecture: Architecture) -> None:
         """Raise a `ValueError` that names the field if the family cannot build this."""
 
-    def build(self, architecture: Architecture, device: torch.device | str | None = None) -> nn.Module:
-        """A module of exactly this architecture, or a `ValueError` that names the field in which it would differ."""
+    def build(
+        self, architecture: Architecture, device: torch.device | str | None = None, like: nn.Module | None = None
+    ) -> nn.Module:
+        """A module of exactly this architecture, or a `ValueError` that names the field in which it would differ.
+
+        `like` is a module whose kind it shall have: a language model, a classifier, or a model without a head.
+        """
         architecture = self.canonical(architecture)
         with built_on(device):
             try:
-                model = self.assemble(architecture)
+                model = self.assemble(architecture) if like is None else self.assemble_like(architecture, like)
             except UNSUITABLE as error:
                 raise ValueError(f"{architecture} cannot be built: {first_line(error)}") from error
         built = replace(architecture, stages=self.stages(model))
@@ -218,6 +232,14 @@ class Family(ABC):
             stages.extend(runs)
         return tuple(stages)
 
+    def layer_paths(self, model: nn.Module) -> list[str]:
+        """Names of the modules that hold one layer each: its attention, its MLP and their norms."""
+        homes: dict[int, list[list[str]]] = {}
+        for part in self.parts(model):
+            if part.kind != "class":
+                homes.setdefault(part.layer, []).append(part.path.split(".")[:-1])
+        return [".".join(_shared_beginning(paths)) for _, paths in sorted(homes.items())]
+
     def attention_blocks(self, model: nn.Module) -> list[AttentionBlock]:
         """Where the module's heads are concatenated, layer by layer."""
         stage_of = [index for index, stage in enumerate(self.stages(model)) for _ in range(stage.depth)]
@@ -236,6 +258,12 @@ class Family(ABC):
                 )
             )
         return blocks
+
+
+def _shared_beginning(paths: Sequence[Sequence[str]]) -> list[str]:
+    """What all of these begin with."""
+    columns = itertools.takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False))
+    return [names[0] for names in columns]
 
 
 def first_line(error: Exception) -> str:

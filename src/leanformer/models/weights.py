@@ -9,7 +9,7 @@ import contextlib
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -159,9 +159,11 @@ def load_whole(model: nn.Module, source: str | Path) -> Loaded:
     return fill(model, _read_checkpoint(Path(source)), heads="required")
 
 
-def load_encoder(model: nn.Module, source: str | Path) -> Loaded:
-    """Load all of a model except its head from another model of the same layers, such as a pre-trained one."""
-    return fill(model, _read_checkpoint(saved_in(Path(source))), heads="ignored")
+def load_start(model: nn.Module, source: str | Path, part: Literal["encoder", "all"]) -> Loaded:
+    """Load what a training begins with: all of another model of the same layers but its head, or its head too."""
+    path = saved_in(Path(source))
+    read = _read_gguf(path) if path.suffix == ".gguf" else _read_checkpoint(path)
+    return fill(model, read, heads="ignored" if part == "encoder" else "optional")
 
 
 # Reading
@@ -183,6 +185,11 @@ def _read_checkpoint(source: Path) -> Checkpoint:
             described = (file.metadata() or {}).get("architecture")
         return Checkpoint(source, tensors, Architecture.from_json(described) if described else None)
     return Checkpoint(source, _load_pickled(source), None)
+
+
+def _read_gguf(path: Path) -> Checkpoint:
+    model = from_pretrained(path)
+    return Checkpoint(path, dict(model.state_dict()), families.describe(model))
 
 
 def _described(folder: Path) -> Architecture | None:
@@ -220,6 +227,12 @@ def is_saved(name: str | Path) -> bool:
     """Whether a name is the path of a saved model: a folder, or a file of llama.cpp's."""
     path = Path(name)
     return path.is_dir() or (path.suffix == ".gguf" and path.is_file())
+
+
+def has_tokenizer(saved: Path) -> bool:
+    """Whether a saved model brings its tokenizer."""
+    files = ("tokenizer.json", "vocab.txt", "vocab.json")
+    return saved.suffix == ".gguf" or any((saved / name).is_file() for name in files)
 
 
 def saved_in(folder: Path) -> Path:

@@ -21,10 +21,24 @@ from leanformer.experiments.glue import Glue
 from leanformer.experiments.sentences import as_sentence
 from leanformer.experiments.sweep_records import Sweep
 from leanformer.foundation.records.base import Record
+from leanformer.inheriting.record import Inheritance
 from leanformer.paper.record import Scorecard
-from leanformer.report import comparison, design, frames, glue, measurement, page, result, scorecard, sweep, tables
+from leanformer.report import (
+    comparison,
+    design,
+    frames,
+    glue,
+    inheritance,
+    measurement,
+    page,
+    result,
+    scorecard,
+    sweep,
+    tables,
+)
 from leanformer.report.figures import comparison as comparison_figures
 from leanformer.report.figures import design as design_figures
+from leanformer.report.figures import inheritance as inheritance_figures
 from leanformer.report.figures import measurement as measurement_figures
 from leanformer.report.figures import runs as run_figures
 from leanformer.report.figures import sweep as sweep_figures
@@ -187,6 +201,20 @@ class DesignView(RecordView[DesignRecord]):
 
     def rows(self, record: DesignRecord) -> list[dict[str, Any]]:
         return frames.design(record)
+
+
+class InheritanceView(RecordView[Inheritance]):
+    def table(self, record: Inheritance) -> Table:
+        return inheritance.table(record)
+
+    def sentences(self, record: Inheritance) -> list[str]:
+        return [as_sentence(phrase) for phrase in record.sentences()]
+
+    def figures(self, record: Inheritance) -> Figures:
+        return {"influence_by_layer": lambda: inheritance_figures.influence_by_layer(record)}
+
+    def rows(self, record: Inheritance) -> list[dict[str, Any]]:
+        return [row.model_dump() for row in record.scores]
 
 
 class ScorecardView(RecordView[Scorecard]):

@@ -82,6 +82,5 @@ def scaled_groups(model: nn.Module, groups: list[dict[str, Any]], settings: Trai
 
 def _layers(model: nn.Module) -> set[int]:
     """All parameters of the modules that hold an attention and its MLP."""
-    owner = family(describe(model).family)
-    blocks = [model.get_submodule(part.path.rpartition(".")[0]) for part in owner.parts(model)]
-    return {id(parameter) for block in blocks for parameter in block.parameters()}
+    layers = family(describe(model).family).layer_paths(model)
+    return {id(parameter) for layer in layers for parameter in model.get_submodule(layer).parameters()}

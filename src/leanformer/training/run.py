@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAdapter, WithJsonSchema
 
@@ -48,6 +48,8 @@ class Run(Record):
     training: PlainTraining
     start: str = ""
     """A run or saved model whose encoder this one begins with; empty to draw all weights by the seed."""
+    start_with: Literal["encoder", "all"] = "encoder"
+    """What is taken of it: all but its head, or its head too where that fits."""
 
 
 def write_run(run: Run, folder: str | Path) -> None:

@@ -49,6 +49,14 @@ class Training:
     """completep scales residual branches by base_depth/depth, so that one learning rate serves all depths."""
     base_depth: int | None = None
     """Layers of the model for which lr was chosen; a comparison takes the original's. For completep only."""
+    teacher: str = ""
+    """A saved model to learn from as well; empty for none. It must answer as the trained model does."""
+    teacher_share: float = 0.5
+    """Of the loss, what the teacher decides; the task decides the rest. For a teacher only, as the next two."""
+    teacher_temperature: float = 2.0
+    """What logits are divided by before they are compared with the teacher's."""
+    teacher_hidden: float = 0.0
+    """Weight of the distance between hidden states, layer by layer; 0 to compare answers alone."""
     ema: float | None = None
     """Decay of a moving average of the weights. If given, the average is evaluated and saved."""
     evaluations: int = 5
@@ -92,6 +100,14 @@ class Training:
             ("clip", "a number above 0, or None", self.clip is None or (_is_number(self.clip) and self.clip > 0)),
             ("ema", "a number between 0 and 1, or None", self.ema is None or (_is_share(self.ema) and self.ema > 0)),
             ("ramp", "a share from 0 to 1", _is_share(self.ramp) or self.ramp == 1),
+            ("teacher", "a folder, or empty", isinstance(self.teacher, str)),
+            ("teacher_share", "a share from 0 to 1", _is_share(self.teacher_share) or self.teacher_share == 1),
+            (
+                "teacher_temperature",
+                "a number above 0",
+                _is_number(self.teacher_temperature) and self.teacher_temperature > 0,
+            ),
+            ("teacher_hidden", "a number of at least 0", _is_number(self.teacher_hidden, least=0)),
             ("keep_checkpoints", "true or false", isinstance(self.keep_checkpoints, bool)),
             ("save_every", "a whole number of at least 1", self.save_every is None or _is_count(self.save_every)),
             (

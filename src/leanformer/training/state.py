@@ -19,7 +19,7 @@ from leanformer.foundation.records.base import Json, RecordPart
 from leanformer.foundation.records.files import plain, write_lines
 from leanformer.foundation.records.sums import seal
 from leanformer.models.families import build
-from leanformer.models.weights import load_encoder, save_pretrained
+from leanformer.models.weights import load_start, save_pretrained
 from leanformer.tasks.base import Data, Metric
 from leanformer.training.checkpoints import Checkpoint, Checkpoints
 from leanformer.training.monitoring import Losses
@@ -78,7 +78,7 @@ class State:
         seed_everything(run.seed)
         model = build(run.architecture)
         if run.start:
-            load_encoder(model, run.start)
+            load_start(model, run.start, run.start_with)
         else:
             scale_branches(model, settings)
         if accelerator.num_processes > 1 and accelerator.device.type == "cuda":

@@ -13,6 +13,7 @@ from accelerate.utils import send_to_device
 from torch import nn
 
 from leanformer.tasks.base import Batch, Data
+from leanformer.training.distillation import Teacher
 from leanformer.training.settings import Training
 
 MIXED_PRECISION = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
@@ -29,9 +30,20 @@ class Stepper:
     model: nn.Module
     """The model as the processes share it."""
     optimizer: Any
+    start: str = ""
+    """What the model began with, where it was not drawn."""
 
     def __post_init__(self) -> None:
         self.parameters = list(self.model.parameters())
+        self.teacher: Teacher | None = None
+        if self.settings.teacher:
+            self.teacher = Teacher(self.settings, self.model, self.accelerator.device, self.start)
+
+    def _loss(self, piece: Batch) -> torch.Tensor:
+        if self.teacher is None:
+            return self.data.loss(self.model, piece)
+        with self.accelerator.autocast():  # the student's own calls are in it anyway
+            return self.teacher.loss(self.data, self.model, piece)
 
     def take(self, batch: Batch, step: int, pieces: int) -> torch.Tensor:
         """Take a step, counted from 0, on this process's share of a batch; returns its mean loss, detached."""
@@ -40,7 +52,7 @@ class Stepper:
         total = torch.zeros((), device=self.accelerator.device)
         for index, piece in enumerate(_pieces(to_device(batch, self.accelerator.device), pieces)):
             with contextlib.nullcontext() if index == pieces - 1 else self.accelerator.no_sync(self.model):
-                loss = self.data.loss(self.model, piece) / pieces
+                loss = self._loss(piece) / pieces
                 self.accelerator.backward(loss)
             total += loss.detach()
         if self.settings.clip is not None:

@@ -50,6 +50,7 @@ LOWER_IS_BETTER = ("loss", "nll", "perplexity", "ppl", "error", "mse", "mae", "r
 NO_KAPPA = "κ is not measured: the trained models of a command are not seen; `leanformer measure` takes saved ones"
 OF_RECIPES = {
     *("recipe", "steps", "batch", "lr", "precision", "settings", "budget", "data", "start", "log_with", "equal_params"),
+    *("pretrained", "layers", "new_heads"),
     *("text_column", "label_column", "held_out", "skip_bad", "dry_run", "tune", "tune_share", "tune_seeds", "budgets"),
 }
 """Arguments of `leanformer.compare` and `leanformer.sweep` that a recipe takes."""

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from leanformer.experiments.hooks import Hooks
-from leanformer.experiments.plan import ComparisonPlan, started_from
+from leanformer.experiments.plan import ComparisonPlan
 from leanformer.experiments.tuning.ledger import check_installed, write_ledger
 from leanformer.experiments.tuning.records import TrialResult, Tuning, TuningPlan, trained_with, tuning_plan
 from leanformer.experiments.tuning.search import Trial, next_trials, outcomes
@@ -81,7 +81,7 @@ class Trials:
             task=TuningPart(of=self.task),
             training=replace(training, steps=steps, evaluations=1, probe=0),
             seed=seed,
-            start=started_from(self.comparison.start, trial.arm, seed),
+            **self.comparison.start_of(trial.arm, seed),
         )
 
     def score(self, trial: Trial) -> float | None:

@@ -26,6 +26,7 @@ KINDS = {
     "design": "leanformer.designing.record:DesignRecord",
     "run": "leanformer.training.run:Run",
     "result": "leanformer.training.result:Result",
+    "inheritance": "leanformer.inheriting.record:Inheritance",
     "failure": "leanformer.runners.base:Failure",
     "plan": "leanformer.experiments.plan:ComparisonPlan",
     "comparison": "leanformer.experiments.comparison_records:Comparison",

@@ -24,6 +24,7 @@ VIEWS = {
     "ranks": "leanformer.report.views:RanksView",
     "theory": "leanformer.report.views:TheoryView",
     "design": "leanformer.report.views:DesignView",
+    "inheritance": "leanformer.report.views:InheritanceView",
     "result": "leanformer.report.views:ResultView",
     "comparison": "leanformer.report.views:ComparisonView",
     "sweep": "leanformer.report.views:SweepView",

@@ -77,6 +77,14 @@ class HuggingFaceFamily(Family):
             usual = self.auto_classes.get(AutoModelForSequenceClassification, usual)
         return usual(self.config(architecture))
 
+    def assemble_like(self, architecture: Architecture, model: nn.Module) -> nn.Module:
+        """Our class for the kind of the model, which may be upstream's own."""
+        for ours in dict.fromkeys((self.model_class, *self.auto_classes.values())):
+            if isinstance(model, ours) or issubclass(ours, type(model)):
+                return ours(self.config(architecture))
+        able = ", ".join(dict.fromkeys(ours.__name__ for ours in (self.model_class, *self.auto_classes.values())))
+        raise ValueError(f"a {type(model).__name__} has no resizable form; the family {self.key} has {able}")
+
     def owns(self, model: nn.Module) -> bool:
         return isinstance(model, self.base_class)
 

@@ -125,6 +125,10 @@ class Decoder(HuggingFaceFamily):
             made = AutoModelForSequenceClassification
         return cast(nn.Module, made.from_config(self.config(architecture), trust_remote_code=False))
 
+    def assemble_like(self, architecture: Architecture, model: nn.Module) -> nn.Module:
+        """The model's own class, which is upstream's."""
+        return cast(nn.Module, cast(Any, type(model))._from_config(self.config(architecture)))
+
     def owns(self, model: nn.Module) -> bool:
         config = getattr(model, "config", None)
         return isinstance(config, PreTrainedConfig) and carries_head_dim(config) and bool(_layers(model)[1])

@@ -56,11 +56,16 @@ class UnitNorm(nn.Module):
         return self.length * F.normalize(x, dim=-1)
 
 
+def groups_of_heads(stage: Stage) -> float:
+    """Groups that fill the width. Their outputs are averaged."""
+    return max(1.0, stage.inner_width / stage.width)
+
+
 class PointEncoderBlock(GradientCheckpointingLayer):
     def __init__(self, config: PointEncoderConfig, stage: Stage, layer_idx: int) -> None:
         super().__init__()
         self.attn = SelfAttention(config, stage, layer_idx, causal=False, bias=False, qkv_bias=True)
-        self.groups = max(1.0, stage.inner_width / stage.width)
+        self.groups = groups_of_heads(stage)
         self.bias = nn.Parameter(torch.zeros(stage.width))  # one bias stands for the mean of one per group
         self.mlp = nn.Sequential(
             nn.Linear(stage.width, stage.mlp_dim), nn.ReLU(), nn.Linear(stage.mlp_dim, stage.width)
@@ -139,6 +144,9 @@ class PointEncoder(OwnFamily):
         """The squared distance of every token's answer."""
         given = model(**inputs).logits
         return (given.float() - torch.zeros_like(inputs["points"])).square().sum(-1).mean()
+
+    def attention_gain(self, stage: Stage) -> float:
+        return 1 / groups_of_heads(stage)
 
     def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
         described = Architecture.from_dict(cast(Any, model).config.architecture)

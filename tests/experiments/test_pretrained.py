@@ -1,0 +1,125 @@
+"""`compare --pretrained`: every arm begins with what it can take of a trained model, and `random` with nothing."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+
+import leanformer as lf
+from leanformer.experiments.plan import read_plan
+from leanformer.inheriting.record import Inheritance
+from leanformer.training.run import read_run
+from support import tiny_run
+from support.command import call
+from support.glue import write_glue
+
+compare = partial(lf.compare, tiny_run.recipe(), seeds=2, jobs=1, progress=False, report=False)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tiny_run.described(tmp_path_factory.mktemp("trained") / "run", steps=150, evaluations=1, save_every=None)
+    lf.train(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def compared(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, lf.Comparison]:
+    out = tmp_path_factory.mktemp("compared")
+    return out, compare(pretrained=trained, lean="depth=1,heads=4", out=out)
+
+
+def test_arms_begin_with_the_trained_model(compared: tuple[Path, lf.Comparison], trained: Path) -> None:
+    out, record = compared
+    assert list(record.arms) == ["original", "lean", "shallow", "random"]
+    plan = read_plan(out)
+    assert plan.starts == {
+        "original": str(trained),
+        "lean": str(out / "pretrained" / "lean"),
+        "shallow": str(out / "pretrained" / "shallow"),
+    }
+    assert plan.architectures["random"] == plan.architectures["lean"]
+    runs = {arm: read_run(out / arm / "seed-0") for arm in record.arms}
+    assert (runs["random"].start, runs["lean"].start_with) == ("", "all")
+    first = {arm: record.runs[arm]["0"].evaluations[0].scores["accuracy"] for arm in record.arms}
+    whole = lf.Result.read(trained / "result.json").score
+    assert first["original"] == pytest.approx(whole), "before the first step it is the trained model, head included"
+    assert first["random"] < 30 < whole
+    assert first["lean"] == first["shallow"], "new heads change nothing at first"
+
+
+def test_the_verdict_separates_heads_depth_and_inheritance(compared: tuple[Path, lf.Comparison]) -> None:
+    _, record = compared
+    assert list(record.verdict.lean) == ["original", "shallow", "random"]
+    assert record.verdict.others == {}
+    assert record.verdict.effects is not None
+    assert record.verdict.lean["random"].difference.mean > 10
+
+
+def test_the_same_command_resumes(compared: tuple[Path, lf.Comparison], trained: Path) -> None:
+    out, record = compared
+    file = out / "pretrained" / "lean" / "model.safetensors"
+    stamp, weights = file.stat().st_mtime_ns, load_file(file)
+    (out / "lean" / "seed-1" / "result.json").unlink()
+    again = compare(pretrained=trained, lean="depth=1,heads=4", out=out)
+    assert file.stat().st_mtime_ns == stamp, "models are made once"
+    assert {arm: row.scores for arm, row in again.arms.items()} == {arm: row.scores for arm, row in record.arms.items()}
+    (out / "pretrained" / "lean" / "inheritance.json").unlink()  # as if it had been killed while it was made
+    compare(pretrained=trained, lean="depth=1,heads=4", out=out)
+    assert all(torch.equal(tensor, load_file(file)[name]) for name, tensor in weights.items())
+
+
+def test_layers_and_heads_are_chosen_as_asked(trained: Path, tmp_path: Path) -> None:
+    asked = dict(lean="depth=1,heads=4", layers="1", new_heads="copied", arms=["lean", "wide"])
+    compare(pretrained=trained, **asked, seeds=1, out=tmp_path)
+    lean, wide = (Inheritance.read(tmp_path / "pretrained" / arm / "inheritance.json") for arm in ("lean", "wide"))
+    assert (lean.layers, lean.rule, lean.new_heads) == ([1], "given", "copied")
+    assert (wide.layers, wide.function_kept) == ([0, 1], True), "an arm of full depth keeps all layers"
+
+
+def test_lean_has_half_the_layers_and_twice_the_heads(trained: Path, tmp_path: Path) -> None:
+    record = compare(pretrained=trained, arms=["original", "lean"], seeds=1, out=tmp_path)
+    (stage,) = record.arms["lean"].architecture.stages
+    assert (stage.depth, stage.heads, stage.head_dim, stage.mlp_dim) == (1, 4, 8, 32)
+
+
+def test_what_cannot_be_inherited_is_said_before_training(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"lean cannot begin with .*: heads=1 is fewer than the trained model's 2"):
+        compare(pretrained=trained, lean="depth=1,heads=1", out=tmp_path)
+    with pytest.raises(ValueError, match=r"pretrained must be a saved model's folder or a \.gguf file, got nowhere"):
+        compare(pretrained="nowhere", out=tmp_path)
+    with pytest.raises(ValueError, match="layers and new_heads need pretrained, which names the trained model"):
+        compare(layers="first", out=tmp_path)
+    with pytest.raises(ValueError, match="layers names 2 layers and depth asks for 1"):
+        compare(pretrained=trained, lean="depth=1", layers="0,1", out=tmp_path)
+    shown = call("compare", "--command", "true", "--pretrained", str(trained), "--out", str(tmp_path))
+    assert shown.returncode == 2
+    assert "--pretrained" in shown.stderr
+
+
+def test_texts_are_read_with_the_trained_models_tokenizer(tmp_path: Path) -> None:
+    """An encoder without a head and without a tokenizer.json is fine-tuned on GLUE."""
+    write_glue(tmp_path, "sst2", rows=40)
+    config = transformers.BertConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=30
+    )
+    transformers.BertModel(config).save_pretrained(tmp_path / "bert")
+    letters = "abcdefghijklmnopqrstuvwxy"
+    (tmp_path / "bert" / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]))
+    record = lf.compare(
+        "glue-sst2",
+        data=tmp_path,
+        pretrained=tmp_path / "bert",
+        budget="steps",
+        steps=2,
+        seeds=1,
+        jobs=1,
+        out=tmp_path / "out",
+        progress=False,
+        report=False,
+    )
+    assert record.arms["original"].architecture.options["vocab_size"] == 30
+    assert list(record.arms) == ["original", "lean", "shallow", "random"]
