@@ -1,5 +1,7 @@
 """Weights of a trained model in a lean one: growth keeps the function, and dropping drops exactly what it says."""
 
+import json
+from pathlib import Path
 from typing import Literal, get_args
 
 import pytest
@@ -163,3 +165,14 @@ def test_places_of_heads(
         assert sorted(places.tolist()) == list(range(copies * old))
     elif new_heads == "fresh":
         assert (places == NEW).sum() == copies * (after.heads - before.heads) * size
+
+
+def test_the_documented_table_is_the_record() -> None:
+    root = Path(__file__).parents[2]
+    rows = json.loads((root / "results" / "bench" / "growth.json").read_text())["rows"]
+    assert {row["family"] for row in rows} == set(families.FAMILIES.names())
+    page = (root / "docs" / "trained_models.md").read_text(encoding="utf-8")
+    for row in rows:
+        shown = " | ".join(f"{row[way]:.1e}" if row[way] else "0" for way in ("fresh", "copied", "neurons"))
+        assert f"| {row['model']} | {row['largest']:.1f} | {shown} |" in page
+        assert max(row["fresh"], row["copied"], row["neurons"]) < 1e-6 * max(10.0, row["largest"])
