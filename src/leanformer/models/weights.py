@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -157,6 +158,13 @@ def load_weights(model: nn.Module, source: str | Path) -> Loaded:
 def load_whole(model: nn.Module, source: str | Path) -> Loaded:
     """Load a checkpoint that must fit in everything, the head included."""
     return fill(model, _read_checkpoint(Path(source)), heads="required")
+
+
+def load_adapted(model: nn.Module, source: str | Path, saved: Architecture) -> Loaded:
+    """Load the checkpoint of a saved image model into one for other images; see `TimmFamily.adapted`."""
+    checkpoint, family = _read_checkpoint(Path(source)), cast(Any, families.of(model))
+    adapted = replace(checkpoint, tensors=family.adapted(model, saved, checkpoint.tensors))
+    return fill(model, adapted, heads="required")
 
 
 def load_encoder(model: nn.Module, source: str | Path) -> Loaded:

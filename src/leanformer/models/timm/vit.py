@@ -20,6 +20,7 @@ class ViT(TimmFamily):
     residual_branches = True
     modules, not_resizable = TIMM["vit"]
     model_class = VisionTransformer
+    patches = "patch_embed"
     reserved = {"depth": "depth", "num_heads": "heads", "embed_dim": "width", "mlp_ratio": "mlp_dim"}
 
     def parts(self, model: nn.Module) -> list[AttentionPart]:
