@@ -23,6 +23,7 @@ from leanformer.costs.closed_forms import formula
 from leanformer.experiments import summary
 from leanformer.experiments.comparison import place_of, run_comparison, without_own_loop
 from leanformer.experiments.comparison_records import ArmResult, Comparison
+from leanformer.experiments.failing import NothingFinished
 from leanformer.experiments.grid import Grid
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import paired
@@ -32,7 +33,6 @@ from leanformer.experiments.plan import folder_of
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
 from leanformer.experiments.summary import RECORD as COMPARISON
-from leanformer.experiments.summary import NothingFinished
 from leanformer.experiments.sweep_records import Difference, LeftOut, PlannedCell, Sweep, SweepCell, SweepPlan, in_words
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import circumstances, fields_of
