@@ -16,6 +16,8 @@ import yaml
 
 from leanformer import models, tasks
 from leanformer.architecture import KEEPS, Architecture
+from leanformer.data.checks import own_part
+from leanformer.data.corpora import OWN_PART
 from leanformer.designing.plan import design
 from leanformer.experiments.arms import LEAN, ORIGINAL, USUAL, Arm
 from leanformer.experiments.plan import ComparisonPlan
@@ -23,6 +25,7 @@ from leanformer.experiments.recipe import Recipe
 from leanformer.foundation.arguments import ArgumentError, check_types, texts
 from leanformer.foundation.yaml_files import is_yaml
 from leanformer.models.design_files import read_design
+from leanformer.tasks.base import Data
 from leanformer.training.settings import Training
 
 NAMES_OF_DATA = ("dataset", "root")
@@ -93,6 +96,8 @@ def adjusted(
         if named := [key for where, key, _ in _read_settings(settings) if where == "task" and key in NAMES_OF_DATA]:
             raise ArgumentError(f"{{data}} and the setting task.{named[0]} both say which data: give one of them")
         recipe = _refitted(replace(recipe, task=recipe.task.with_data(data)))
+    if held_out is not None or any((where, key) == ("task", "held_out") for where, key, _ in _read_settings(settings)):
+        _check_held_out(tasks.load(recipe.task))
     if start:
         recipe = started(recipe, str(start))
     if model is not None:
@@ -104,6 +109,12 @@ def adjusted(
     elif model is not None or isinstance(original, Architecture) or _is_file(original):
         recipe = replace(recipe, lean=_recommended(_for_task(recipe.original, recipe)))
     return with_arms(recipe, arm)
+
+
+def _check_held_out(data: Data) -> None:
+    """A share that was asked for is used, also if it is the usual one."""
+    if data.own_held_out:
+        raise own_part(data.contents().source, OWN_PART)
 
 
 def _read_by(recipe: Recipe, reading: Mapping[str, Any]) -> Recipe:

@@ -203,6 +203,8 @@ class Data(ABC):
     timm's models, vocab_size and num_labels of language models. Models that do not give an option get it from here."""
     tokens: int | None = None
     """Length of a sequence; images have the size that the options say."""
+    own_held_out: bool = False
+    """Whether the data bring a held-out part, so that no share of them is held out."""
     baselines: Mapping[str, float] = {}
     """Scores of trivial answers, by what they are."""
 

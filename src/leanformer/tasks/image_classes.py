@@ -113,6 +113,7 @@ class ImageClassesData(Data):
     def __init__(self, task: ImageClasses, found: ImageSet, interpolation: str = "bicubic") -> None:
         self.task, self.found, self.interpolation = task, found, interpolation
         self.source, self.size, self.classes = found.source, len(found.train), found.classes
+        self.own_held_out = not found.split_here
         self.metric = Metric("accuracy", "%", resolution=100 / len(found.held_out))
         self.mixing = _mixing(task, found.classes)
         self._prepare()
