@@ -284,6 +284,8 @@ def run_comparison(
             for line in data.contents().lines():
                 hooks.say(line)
         fitted = recipe.fitted(data.options)
+        for line in data.remarks(fitted.original) if is_first_process() else ():
+            hooks.say(line)
         shorter = shares_of(budgets) if budgets is not None else []
         asked = wanted_tuning(tune, fitted.training, tune_share, tune_seeds)
         planned = partial(

@@ -146,12 +146,27 @@ def with_settings(recipe: Recipe, settings: Settings, training: Mapping[str, Any
 def _for_task(model: str | Architecture, recipe: Recipe) -> Architecture:
     """A model with the options that the recipe's data need, such as classes."""
     data = tasks.load(recipe.task)
+    _check_kind(models.architecture_of(model) if isinstance(model, str) else model, data, recipe.name)
     if isinstance(model, Architecture):
         model = model.with_options(**{key: value for key, value in data.options.items() if key not in model.options})
     else:
         model = models.architecture_of(model, **data.options)
     data.check_model(model)
     return model
+
+
+def _check_kind(design: Architecture, data: Data, recipe: str) -> None:
+    """Models of images learn images, language models learn texts."""
+    of_images = models.family(design.family).image_size(design) is not None
+    if "img_size" in data.options and not of_images:
+        raise ValueError(
+            f"{design.name} does not take images, which {recipe} needs: name an image model, such as "
+            "vit_tiny_patch16_224"
+        )
+    if "vocab_size" in data.options and of_images:
+        raise ValueError(
+            f"{design.name} takes images, and {recipe} needs a language model, such as gpt2 or bert-base-uncased"
+        )
 
 
 def _refitted(recipe: Recipe) -> Recipe:

@@ -215,6 +215,10 @@ class Data(ABC):
     def check_model(self, design: Architecture) -> None:
         """Raise a `ValueError` if a model of that design cannot learn these data."""
 
+    def remarks(self, design: Architecture) -> list[str]:
+        """What a person should know of a model of that design on these data, before it is trained."""
+        return []
+
     def for_tuning(self) -> Data:
         """The data that settings are tuned on: the training samples alone, some of which take the held-out ones' place.
 

@@ -122,8 +122,14 @@ class HuggingFaceImageFamily(HuggingFaceFamily):
 
     def image_size(self, architecture: Architecture) -> tuple[int, int, int]:
         config = cast(Any, self.config(architecture))
-        sides = config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
-        return config.num_channels, sides[0], sides[1]
+        return config.num_channels, *_both(config.image_size)
+
+    def patch_size(self, architecture: Architecture) -> tuple[int, int]:
+        return _both(cast(Any, self.config(architecture)).patch_size)
+
+
+def _both(sides: Any) -> tuple[int, int]:
+    return (sides[0], sides[1]) if isinstance(sides, (list, tuple)) else (sides, sides)
 
 
 def _translated(options: Mapping[str, Any]) -> dict[str, Any]:

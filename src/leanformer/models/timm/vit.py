@@ -5,14 +5,14 @@ timm's attention reads its sizes from its own attributes, so no forward is rewri
 
 from typing import Any, cast
 
-from timm.layers import Attention, Mlp
+from timm.layers import Attention, Mlp, to_2tuple
 from timm.models.vision_transformer import Block, VisionTransformer, get_init_weights_vit
 from torch import nn
 
 from leanformer.architecture import Architecture
 from leanformer.models.base import AttentionPart
 from leanformer.models.catalogue import TIMM
-from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio
+from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio, upstream
 
 
 class ViT(TimmFamily):
@@ -47,6 +47,11 @@ class ViT(TimmFamily):
             "num_heads": construction_heads(stage),
             "mlp_ratio": mlp_ratio(stage),
         }
+
+    def patch_size(self, architecture: Architecture) -> tuple[int, int]:
+        given = architecture.options.get("patch_size")
+        patch = given if given is not None else cast(Any, upstream(architecture.name)).patch_embed.patch_size
+        return to_2tuple(patch)
 
     def initialise(self, model: nn.Module, name: str, module: nn.Module) -> None:
         vit = cast(VisionTransformer, model)
