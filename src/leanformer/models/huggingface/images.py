@@ -103,7 +103,7 @@ class HuggingFaceImageFamily(HuggingFaceFamily):
     def shape(self, part: AttentionPart) -> Stage:
         attention, mlp = cast(Any, part.attention), cast(Any, part.mlp)
         if not hasattr(mlp, "fc1"):
-            raise ValueError(f"name: this {self.key} model has a {type(mlp).__name__}; only plain MLPs can be resized")
+            raise ValueError(f"this {self.key} model has a {type(mlp).__name__}; only plain MLPs can be resized")
         return Stage(
             width=attention.o_proj.out_features,
             depth=1,

@@ -82,7 +82,12 @@ class TimmFamily(Family):
 
     def read(self, name: str, **options: Any) -> Architecture:
         self.refuse(options)
-        return self.describe(upstream(name, **self.timm_options(options))).with_options(**options)
+        made = upstream(name, **self.timm_options(options))
+        try:
+            self.parts(made)
+        except ValueError as error:
+            raise ValueError(f"{name} is known to timm but cannot be redesigned: {error}") from error
+        return self.describe(made).with_options(**options)
 
     def owns(self, model: nn.Module) -> bool:
         return isinstance(model, self.model_class)

@@ -12,7 +12,7 @@ from torch import nn
 from leanformer.architecture import Architecture
 from leanformer.models.base import AttentionPart
 from leanformer.models.catalogue import TIMM
-from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio, upstream
+from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio, upstream, upstream_has
 
 
 class ViT(TimmFamily):
@@ -26,9 +26,7 @@ class ViT(TimmFamily):
     def parts(self, model: nn.Module) -> list[AttentionPart]:
         vit = cast(VisionTransformer, model)
         if vit.attn_pool is not None:
-            raise ValueError(
-                "name: this ViT pools by attention; only those that pool by token or by mean can be resized"
-            )
+            raise ValueError("this ViT pools by attention; only those that pool by token or by mean can be resized")
         found = []
         for layer, block in enumerate(vit.blocks):
             self._check_block(block)
@@ -48,10 +46,12 @@ class ViT(TimmFamily):
             "mlp_ratio": mlp_ratio(stage),
         }
 
-    def patch_size(self, architecture: Architecture) -> tuple[int, int]:
-        given = architecture.options.get("patch_size")
-        patch = given if given is not None else cast(Any, upstream(architecture.name)).patch_embed.patch_size
-        return to_2tuple(patch)
+    def patch_size(self, architecture: Architecture) -> tuple[int, int] | None:
+        if (given := architecture.options.get("patch_size")) is not None:
+            return to_2tuple(given)
+        return (
+            cast(Any, upstream(architecture.name)).patch_embed.patch_size if upstream_has(architecture.name) else None
+        )
 
     def initialise(self, model: nn.Module, name: str, module: nn.Module) -> None:
         vit = cast(VisionTransformer, model)
@@ -71,10 +71,6 @@ class ViT(TimmFamily):
             parts = [type(block).__name__] + [
                 type(getattr(block, n)).__name__ for n in ("attn", "mlp") if hasattr(block, n)
             ]
-            raise ValueError(
-                f"name: this ViT is built of {', '.join(parts)}; only Block, Attention and Mlp can be resized"
-            )
+            raise ValueError(f"this ViT is built of {', '.join(parts)}; only Block, Attention and Mlp can be resized")
         if block.attn.gate is not None or not isinstance(block.attn.norm, nn.Identity):
-            raise ValueError(
-                "name: this ViT gates or normalises its heads' output; only the plain attention can be resized"
-            )
+            raise ValueError("this ViT gates or normalises its heads' output; only the plain attention can be resized")
