@@ -162,6 +162,9 @@ class Architecture:
         def unequal(ours: Any, theirs: Any) -> str:
             return f"{ours} {here}, {theirs} {there}"
 
+        def stated(one: "Architecture", key: str) -> str:
+            return repr(one.options[key]) if key in one.options else "not given"
+
         found = [
             f"{word}: {unequal(repr(ours), repr(theirs))}"
             for word, ours, theirs in (("family", self.family, other.family), ("name", self.name, other.name))
@@ -179,7 +182,7 @@ class Architecture:
                 found.append(f"stage {index}: " + "; ".join(sizes))
         keys = sorted(self.options.keys() | other.options.keys())
         return found + [
-            f"option {key}: {unequal(repr(self.options.get(key)), repr(other.options.get(key)))}"
+            f"option {key}: {unequal(stated(self, key), stated(other, key))}"
             for key in keys
             if self.options.get(key) != other.options.get(key)
         ]

@@ -1,4 +1,4 @@
-"""Every committed record of conditioning, written by 0.1, is read with its numbers, drawn, and written anew."""
+"""Every committed record of conditioning, also of 0.1, is read with its numbers, drawn, and written anew."""
 
 import json
 from pathlib import Path
@@ -16,6 +16,7 @@ from leanformer.report import measurement as report
 from leanformer.report.figures import measurement as figures
 
 RESULTS = Path(__file__).parents[2] / "results"
+OLD = Path(__file__).parents[1] / "fixtures" / "v0.1" / "measurement"
 KINDS: dict[str, tuple[type[Record], Any, Any]] = {
     "measurement": (Measurement, report.layers, figures.kappa_by_layer),
     "heads": (HeadsMeasurement, report.heads, figures.kappa_by_heads),
@@ -26,15 +27,22 @@ KINDS: dict[str, tuple[type[Record], Any, Any]] = {
 
 def committed() -> dict[str, Path]:
     found = {}
-    for path in sorted(RESULTS.rglob("*.json")):
+    for path in [*sorted(RESULTS.rglob("*.json")), *OLD.glob("*.json")]:
         written = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(written, dict) and written.get("kind") in KINDS:
-            found[str(path.relative_to(RESULTS))] = path
+            found[str(path.relative_to(RESULTS.parent))] = path
     return found
 
 
-def test_there_are_some() -> None:
-    assert len(committed()) >= 5
+def test_there_are_some_and_they_can_be_repeated_anywhere() -> None:
+    assert len(committed()) >= 11
+    for path in (
+        RESULTS / f"measure-{name}" / "kappa_by_layer.json" for name in ("minilm", "smollm2", "rxnfp", "iglm")
+    ):
+        record = Measurement.read(path)
+        assert record.command.startswith(f"leanformer measure {record.model} --out results/")
+        assert record.model.startswith("runs/pretrained/")
+        assert path.with_suffix(".png").is_file()
 
 
 @pytest.mark.parametrize("path", committed().values(), ids=committed().keys())

@@ -11,11 +11,12 @@ import pytest
 import leanformer as lf
 from leanformer.costs.closed_forms import formula
 from leanformer.experiments import recipes
+from leanformer.experiments.cells import Cell, cells
 from leanformer.experiments.grid import Grid
 from leanformer.experiments.judging.estimates import Interval
 from leanformer.experiments.overrides import axes
 from leanformer.experiments.summary import summarise
-from leanformer.experiments.sweep import Cell, cells, read_record
+from leanformer.experiments.sweep import read_record
 from leanformer.experiments.sweep_records import Difference, Sweep, SweepCell
 from leanformer.foundation.records.files import locked
 from leanformer.report import sweep as report

@@ -119,6 +119,7 @@ def test_a_person_may_name_a_module_of_the_working_directory(tmp_path: Path, mon
         ("def f(:\n", r"SyntaxError: .* \(broken\.py, line 1\)"),
         ("import nowhere_at_all\n", r"ModuleNotFoundError: No module named 'nowhere_at_all' \(broken\.py, line 1\)"),
         ("\nimport leanformer as lf\nlf.Training(steps=0)\n", r"loaded: steps must be .* got 0 \(broken\.py, line 3\)"),
+        ("import sys\nsys.exit(3)\n", r"it ends the process when it is loaded: put what it runs below if __name__ == "),
         ("raise KeyError\n", r"cannot be loaded: KeyError \(broken\.py, line 1\)"),
     ],
 )

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_a_record_does_not_run_code_in_a_file_that_nobody_named(
     with pytest.raises(ValueError, match=f"a record names code in a file, .* if you trust it, set {CODE_VARIABLE}="):
         resolve(f"{tmp_path}/stranger.py:task", from_record=True)
     monkeypatch.setenv(CODE_VARIABLE, str(tmp_path / "stranger.py"))
-    with pytest.raises(SystemExit, match="executed"):
+    with pytest.raises(ValueError, match="it ends the process when it is loaded"):
         resolve(f"{tmp_path}/stranger.py:task", from_record=True)
 
 
@@ -172,7 +173,8 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     (site / "outside.py").write_text(textwrap.dedent(PACKAGE))
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(textwrap.dedent(ENTRY_POINTS))
-    return {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
+    paths = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
 
 
 def test_an_installed_package_adds_a_family_a_task_and_a_recipe(outside: dict[str, str], tmp_path: Path) -> None:
@@ -208,12 +210,56 @@ def test_an_installed_package_adds_a_family_a_task_and_a_recipe(outside: dict[st
     assert resumed.returncode == 0, resumed.stderr[-3000:]
     assert (lean / "result.json").read_bytes() == before
     (lean / "result.json").unlink()
-    without = {key: value for key, value in outside.items() if key != "PYTHONPATH"}
+    without = {**outside, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     shown = subprocess.run([leanformer, "train", str(lean)], env=without, capture_output=True, text=True, check=False)
     assert shown.returncode == 2
     assert 'there is no task "upside-down"' in shown.stderr
     assert len(shown.stderr.strip().splitlines()) == 1
     assert (out / "report.html").is_file()
+
+
+def test_a_killed_comparison_of_an_installed_package_resumes_with_workers(
+    outside: dict[str, str], tmp_path: Path
+) -> None:
+    leanformer = str(Path(sys.executable).with_name("leanformer"))
+    choices = [
+        "--arms",
+        "original,lean",
+        "--seeds",
+        "1",
+        "--jobs",
+        "2",
+        "--steps",
+        "600",
+        "--set",
+        "training.save_every=5",
+    ]
+
+    def compare(out: Path) -> subprocess.Popen[str]:
+        command = [leanformer, "compare", "upside", *choices, "--out", str(out)]
+        return subprocess.Popen(command, env=outside, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    process, folders = (
+        compare(tmp_path / "killed"),
+        [tmp_path / "killed" / arm / "seed-0" for arm in ("original", "lean")],
+    )
+    deadline = time.monotonic() + 120
+    while not all(any((folder / "checkpoints").glob("*")) for folder in folders):
+        assert process.poll() is None, process.stderr.read()[-3000:]
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    time.sleep(1.0)  # workers end with their parent
+    assert not any((folder / "result.json").is_file() for folder in folders)
+    for out in ("killed", "whole"):
+        shown, said = (process := compare(tmp_path / out)).communicate(timeout=300)
+        assert process.returncode == 0, said[-3000:]
+        assert (said.count("resuming from step") == 2) == (out == "killed")
+        assert "Lean against original: " in shown
+    for arm in ("original", "lean"):
+        first, second = (tmp_path / out / arm / "seed-0" / "result.json" for out in ("killed", "whole"))
+        assert first.read_bytes() == second.read_bytes()
 
 
 @pytest.mark.parametrize("reference", ["../x:heads", ".x:y", "a b:c", ":c", "a:", "x\0:y", "a..b:c", "[red]:x"])

@@ -1,6 +1,7 @@
 """Models of others on disk: files of llama.cpp, and configs that name no model type."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import gguf
@@ -11,6 +12,7 @@ from torch import Tensor
 
 import leanformer as lf
 from leanformer.conditioning.inputs import choose_inputs
+from support.command import call
 
 WORDS = ["<unk>", *(chr(code) for code in range(33, 127)), "Ġ", "Ċ", "th"]
 
@@ -61,13 +63,79 @@ def written_by_llama_cpp(model: transformers.LlamaForCausalLM, path: Path) -> No
     writer.close()
 
 
-def test_a_file_of_llama_cpp_is_measured_designed_and_computes_the_same(tmp_path: Path) -> None:
+def tiny_llama() -> transformers.LlamaForCausalLM:
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
         hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
         intermediate_size=48, vocab_size=len(WORDS), max_position_embeddings=64, tie_word_embeddings=False,
     )  # fmt: skip
-    theirs = transformers.LlamaForCausalLM(config).eval()
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+def llama_cpp(folder: Path) -> None:
+    """As SmolLM2 is in its package."""
+    written_by_llama_cpp(tiny_llama(), folder / "tiny.gguf")
+
+
+def sentence_bert(folder: Path) -> None:
+    """As MiniLM: a BERT without a head, and a tokenizer.json."""
+    config = transformers.BertConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=300
+    )
+    transformers.BertModel(config).save_pretrained(folder)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(chr(code) for code in range(33, 127))]
+    words += [f"##{word}" for word in words[5:]]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+
+
+def bert_of_reactions(folder: Path) -> None:
+    """As rxnfp: pickled weights, a config without a type, and words that are not English."""
+    config = transformers.BertConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=12
+    )
+    torch.save(transformers.BertForMaskedLM(config).state_dict(), folder / "pytorch_model.bin")
+    written = {key: value for key, value in config.to_dict().items() if key not in ("model_type", "architectures")}
+    (folder / "config.json").write_text(json.dumps(written))
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"cCNO()="]))
+
+
+def gpt2_of_proteins(folder: Path) -> None:
+    """As IgLM: pickled weights of a GPT-2, and no tokenizer."""
+    config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=33, n_positions=64)
+    model = transformers.GPT2LMHeadModel(config)
+    model.save_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+
+
+@pytest.mark.parametrize(
+    ("write", "inputs"),
+    [
+        (sentence_bert, "8 passages of 32 tokens from Python's documentation"),
+        (llama_cpp, "8 passages of 32 tokens from Python's documentation"),
+        (bert_of_reactions, "8 sequences of 32 random tokens, seed 0 (its tokenizer does not know "),
+        (gpt2_of_proteins, "8 sequences of 32 random tokens, seed 0"),
+    ],
+)
+def test_models_in_the_forms_of_the_registry_packages_are_measured_by_one_command(
+    write: Callable[[Path], None], inputs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model").mkdir()
+    write(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    shown = call("measure", "model", "--tokens", "32", "--out", "out")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stderr == "written: out/kappa_by_layer.json, kappa_by_layer.png, kappa_by_layer.svg\n"
+    record = lf.Measurement.read(tmp_path / "out" / "kappa_by_layer.json")
+    assert record.command == "leanformer measure model --tokens 32 --out out"
+    assert record.inputs.startswith(inputs)
+    assert [layer.heads for layer in record.layers] == [4, 4]
+    assert all(layer.kappa.median > 1 for layer in record.layers)
+
+
+def test_a_file_of_llama_cpp_is_designed_and_computes_the_same(tmp_path: Path) -> None:
+    theirs = tiny_llama()
     file = tmp_path / "tiny.gguf"
     written_by_llama_cpp(theirs, file)
     ids = torch.randint(len(WORDS), (2, 9))

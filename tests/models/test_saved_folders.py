@@ -84,13 +84,71 @@ def test_folders_of_0_1_are_read_by_timm(tmp_path: Path) -> None:
     assert torch.equal(answers(again, x), answers(model, x))
 
 
-def test_timm_refuses_a_model_that_does_not_fit_its_weights(tmp_path: Path) -> None:
-    lf.save_pretrained(families.build(LEAN["vit"]), tmp_path)
-    for options, part in (({"img_size": 64}, "pos_embed"), ({"in_chans": 1}, "patch_embed.proj.weight")):
-        with pytest.raises(ValueError, match="does not fit this model: ") as refused:
-            timm.create_model(f"local-dir:{tmp_path}", pretrained=True, **options)
-        assert part in str(refused.value) or next(iter(options)) in str(refused.value)
-        assert "\n" not in str(refused.value)
+ADAPTED = {key: ({"in_chans": 1}, {"in_chans": 5}, {"img_size": 96}) for key in TIMM} | {"volo": ({"in_chans": 1},)}
+"""What timm fits the weights of its own models to; it has no rule for VOLO's positions."""
+
+
+@pytest.mark.parametrize("key", TIMM)
+def test_timm_fits_the_weights_to_other_images_as_it_does_for_its_own_models(key: str, tmp_path: Path) -> None:
+    model = families.build(SMALL[key])
+    lf.save_pretrained(model, tmp_path, preprocessing={"mean": [0.1, 0.2, 0.3], "std": [0.5] * 3})
+    name, options = SMALL[key].name, dict(SMALL[key].options)
+    for changed in ADAPTED[key]:
+        again = timm.create_model(f"local-dir:{tmp_path}", pretrained=True, **changed)
+        overlay = {"state_dict": model.state_dict(), "num_classes": 10}
+        family = families.family(SMALL[key].family)
+        plain = {**family.arguments(SMALL[key]), **family.timm_options({**options, **changed})}
+        if key != "volo":  # whose constructor in timm takes no other depth
+            theirs = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **plain)
+            assert all(torch.equal(a, theirs.state_dict()[name]) for name, a in again.state_dict().items())
+        channels, side = changed.get("in_chans", 3), changed.get("img_size", options["img_size"])
+        assert answers(again, torch.randn(2, channels, side, side)).shape == (2, 10)
+        stated = timm.data.resolve_model_data_config(again)
+        assert tuple(stated["input_size"]) == (channels, side, side)
+        assert list(stated["mean"]) == pytest.approx([0.1, 0.2, 0.3] if channels == 3 else [0.2] * channels)
+        assert lf.describe(again).options["img_size"] == side
+
+
+def test_timm_fits_the_weights_of_lean_models_with_another_head_and_features(tmp_path: Path) -> None:
+    model = families.build(LEAN["vit"])
+    lf.save_pretrained(model, tmp_path)
+    x = torch.randn(2, 1, 64, 64)
+    changed = {"pretrained": True, "img_size": 64, "in_chans": 1}
+    again = timm.create_model(f"local-dir:{tmp_path}", num_classes=7, **changed)
+    assert answers(again, x).shape == (2, 7)
+    lf.save_pretrained(again, tmp_path / "again")
+    assert torch.equal(answers(lf.from_pretrained(tmp_path / "again"), x), answers(again, x))
+    features = timm.create_model(f"local-dir:{tmp_path}", features_only=True, out_indices=(0, 1), **changed)
+    assert [found.shape for found in answers(features, x)] == [(2, 48, 8, 8)] * 2
+    patches = timm.create_model(f"local-dir:{tmp_path}", pretrained=True, patch_size=4)
+    assert answers(patches, images("vit")).shape == (2, 10)
+
+
+REFUSED = [
+    ("volo", {}, {"img_size": 96}, "does not fit this model: option img_size: 96 in the model, 64 in the checkpoint"),
+    ("vit", {"in_chans": 1}, {"in_chans": 3}, "does not fit this model: option in_chans: 3 in the model, 1 in the"),
+    (
+        "vit",
+        {"img_size": [16, 64]},
+        {"img_size": 32},
+        "positions lie on a grid of 2 × 8, and timm resamples square ones",
+    ),
+    ("tnt", {}, {"img_size": [16, 64]}, "positions lie on a grid of 2 × 2, and timm does not resample them to 1 × 4"),
+    ("vit", {}, {"depth": 3}, "a saved model has the sizes it was made with: leave out depth=3, or use lf.create"),
+    ("vit", {}, {"nonsense": 1}, "timm's vit_tiny_patch16_224 does not take that option"),
+    ("vit", {}, {"features_only": True, "img_size": 64}, "out_indices=3, feature_cls='getter': last-n (3) is out of"),
+]
+
+
+@pytest.mark.parametrize(("key", "saved", "options", "message"), REFUSED)
+def test_timm_refuses_a_model_that_does_not_fit_its_weights(
+    key: str, saved: dict, options: dict, message: str, tmp_path: Path
+) -> None:
+    lf.save_pretrained(families.build(SMALL[key].with_options(**saved)), tmp_path)
+    with pytest.raises(ValueError) as refused:
+        timm.create_model(f"local-dir:{tmp_path}", pretrained=True, **options)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_what_could_not_be_built_again_is_not_saved(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ BAD_INPUT, NOT_WRITTEN, INTERRUPTED = 2, 74, 130
 
 def main() -> None:
     """Run the command; bad input is one clear line and exit code 2."""
-    for quiet in (("TRANSFORMERS_VERBOSITY", "error"), ("HF_HUB_DISABLE_PROGRESS_BARS", "1"), ("TQDM_DISABLE", "1")):
-        os.environ.setdefault(*quiet)
+    for quiet, value in (("TRANSFORMERS_VERBOSITY", "error"), ("HF_HUB_DISABLE_PROGRESS_BARS", "1")):
+        os.environ.setdefault(quiet, value)
     try:
         check_processes()
         with _lost_places() as lost:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from leanformer.data import checks, image_files
-from leanformer.foundation.formats import percent
+from leanformer.foundation.formats import counted, percent
 from leanformer.models import families
 from leanformer.models.weights import has_tokenizer, is_saved, saved_in
 
@@ -185,7 +185,7 @@ class Bytes:
 def random_images(model: nn.Module, count: int, seed: int) -> Inputs:
     shape = image_shape(model)
     images = torch.randn(count, *shape, generator=torch.Generator().manual_seed(seed))
-    return Inputs(images, f"{count} images of Gaussian noise, {shape[1]} × {shape[2]}, seed {seed}")
+    return Inputs(images, f"{counted(count, 'image')} of Gaussian noise, {shape[1]} × {shape[2]}, seed {seed}")
 
 
 def image_shape(model: nn.Module) -> tuple[int, int, int]:

@@ -59,6 +59,11 @@ class BadData(ArgumentError):  # noqa: N818
         return BadData, (str(self),)
 
 
+def own_part(source: str, part: str) -> BadData:
+    """What is said to a share to hold out of data that bring a held-out part."""
+    return BadData(f"{source}: it has {part} of its own", ": leave {held_out} out")
+
+
 def printable(text: str) -> str:
     """A text in one line that every terminal can show: names of files may contain anything but a slash."""
     text = text.encode("utf-8", "backslashreplace").decode()

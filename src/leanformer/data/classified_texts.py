@@ -47,7 +47,7 @@ class Reading:
     text_column: str = ""
     label_column: str = ""
     held_out: float = corpora.SHARE
-    """Which share of each class is held out, if there is no held-out part."""
+    """Which share of each class is held out. If there is a held-out part, another share than usual is refused."""
     skip_bad: bool = False
     """Leave out rows without a text or a label, and empty classes; else they are errors."""
 
@@ -76,6 +76,8 @@ class ClassifiedTexts:
     """Of the classes, by number."""
     source: str
     notes: tuple[str, ...] = ()
+    own_part: bool = False
+    """Whether the source brings its held-out texts."""
 
     def corpus(self) -> Corpus:
         """The training texts, for a tokenizer."""
@@ -221,7 +223,9 @@ class _Rows:
         self, train: list[_Sample], held_out: list[_Sample] | None, source: str, notes: Sequence[str]
     ) -> ClassifiedTexts:
         """The set of these samples, split here if no held-out ones are given."""
-        found = list(notes)
+        found, own_part = list(notes), held_out is not None
+        if own_part and self.how.held_out != corpora.SHARE:
+            raise checks.own_part(source, corpora.OWN_PART)
         if self.columns:
             found.append(", ".join(f"the {what} are in the column {name}" for name, what in self.columns.items()))
         if self.numbers and not train:
@@ -243,7 +247,7 @@ class _Rows:
         parts = [_numbered(part, names) for part in (train, held_out)]
         for part, what in zip(parts, ("training", "held-out"), strict=True):
             checks.report_missing(part.labels, len(names), what, source, names)
-        return ClassifiedTexts(parts[0], parts[1], names, source, tuple(found))
+        return ClassifiedTexts(parts[0], parts[1], names, source, tuple(found), own_part)
 
     def _check_texts(self, train: Sequence[_Sample], source: str) -> None:
         """A column that was guessed and holds nothing but numbers is hardly one of texts."""

@@ -35,6 +35,7 @@ CHUNK = 1 << 22
 """Characters of a text file that are read at once."""
 SHARE = 0.1
 """Which share of the documents is held out, where the source has no held-out part."""
+OWN_PART = "a held-out part"
 MANY_FILES = 10
 """Files of a folder that are a document each; the documents of fewer files are separated by blank lines."""
 FEWEST, ENOUGH = 10, 1000
@@ -73,6 +74,8 @@ class Corpus:
     """Changes when the documents change; part of the key of cached tokens."""
     notes: Callable[[], tuple[str, ...]] = tuple
     """What a person should know: how it was split, which column was read, what was left out. May read the documents."""
+    own_part: bool = False
+    """Whether the source brings its held-out documents, so that no share of the others is held out."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,12 @@ class Reading:
     text_column: str = ""
     """Of tables; by default one of the usual names."""
     held_out: float = SHARE
-    """Which share is held out, if there is no held-out part."""
+    """Which share is held out. If there is a held-out part, another share than the usual one is refused."""
+
+    def check_own_part(self, source: str) -> None:
+        """The source brings its held-out texts."""
+        if self.held_out != SHARE:
+            raise checks.own_part(source, OWN_PART)
 
 
 def find(name: str, root: str | None = None, reading: Reading | None = None) -> Corpus:
@@ -144,7 +152,9 @@ def _from_path(path: Path, how: Reading) -> Corpus:
     identity = _identity([*files.train, *files.held_out], [len(files.train), column, whole, how.held_out])
     if not files.held_out:
         return _split(lambda: chained(files.train), files.source, identity, how, notes)
-    return Corpus(lambda: chained(files.train), lambda: chained(files.held_out), files.source, identity, lambda: notes)
+    how.check_own_part(files.source)
+    parts = (lambda: chained(files.train), lambda: chained(files.held_out))
+    return Corpus(*parts, files.source, identity, lambda: notes, own_part=True)
 
 
 def _documents(file: Path, column: str, whole: bool) -> Iterator[str]:
@@ -225,7 +235,9 @@ def _from_hub(name: str, known: KnownCorpus, root: str | None, how: Reading) -> 
 
     if held_out is None:
         return _split(lambda: read("train"), source, f"{known.hub} {column} {how.held_out}", how)
-    return Corpus(lambda: read("train"), lambda: read(held_out), source, f"{known.hub} {column}")
+    how.check_own_part(source)
+    parts = (lambda: read("train"), lambda: read(held_out))
+    return Corpus(*parts, source, f"{known.hub} {column}", own_part=True)
 
 
 # Splits

@@ -17,9 +17,10 @@ import numpy as np
 import torch
 
 from leanformer.data import checks, class_folders, hub, image_folders, image_tables
-from leanformer.data.checks import BadData
+from leanformer.data.checks import BadData, own_part
 from leanformer.data.labelled_images import ImageSet, LabelledImages, Reading
 from leanformer.data.locations import files_in, in_root, needed, shown
+from leanformer.foundation.formats import counted
 
 LARGEST_IDX = 8 << 30
 """Bytes of an idx file's content."""
@@ -63,7 +64,7 @@ def find(name: str, root: str | None = None, reading: Reading | None = None) -> 
     """The set of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
     found = _find(name, root, reading)
     if reading is not None and reading.held_out is not None and not found.split_here:
-        raise BadData(f"{found.source}: it has {len(found.held_out):,} held-out images of its own: leave held_out out")
+        raise own_part(found.source, counted(len(found.held_out), "held-out image"))
     return found
 
 

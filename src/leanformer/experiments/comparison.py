@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from leanformer import tasks
 from leanformer.architecture import Architecture
+from leanformer.experiments.accepted import AnyRecipe, OfCompare
 from leanformer.experiments.budgets import Budget
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
@@ -42,6 +43,7 @@ from leanformer.training.result import is_finished
 
 if TYPE_CHECKING:
     from leanformer.conditioning.watching import Rule as Projections
+    from leanformer.experiments.forecast import Forecast
     from leanformer.experiments.own_loop.arms import Factory, Given, OtherArms
     from leanformer.experiments.own_loop.function import Train
     from leanformer.tasks.base import Data, Metric
@@ -50,8 +52,24 @@ DEFAULT = "digits"
 """The recipe that is run where none is named."""
 
 
+@overload
+def compare(recipe: AnyRecipe = ..., *, dry_run: Literal[True], **arguments: Unpack[OfCompare]) -> Forecast: ...
+
+
+@overload
 def compare(
-    recipe: Recipe | str | Path | Callable[[], Recipe] = DEFAULT,
+    recipe: AnyRecipe = ..., *, dry_run: Literal[False] | None = ..., **arguments: Unpack[OfCompare]
+) -> Comparison: ...
+
+
+@overload
+def compare(
+    recipe: AnyRecipe = ..., *, dry_run: bool | None, **arguments: Unpack[OfCompare]
+) -> Comparison | Forecast: ...
+
+
+def compare(
+    recipe: AnyRecipe = DEFAULT,
     *,
     arms: str | Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
@@ -102,7 +120,7 @@ def compare(
     say: Say | None = None,
     planned: Planned | None = None,
     listen: Listener | None = None,
-) -> Comparison:
+) -> Comparison | Forecast:
     """Train every arm with every seed and say what holds; returns the record that comparison.json keeps.
 
     >>> record = lf.compare("digits", seeds=5)
@@ -197,7 +215,7 @@ def compare(
         if dry_run:
             from leanformer.experiments.forecast import forecast
 
-            return cast(Any, forecast(arguments, chosen, folder, hooks))
+            return forecast(arguments, chosen, folder, hooks)
         listed = names(arms)
         record = run_comparison(
             chosen,
@@ -277,6 +295,8 @@ def run_comparison(
             for line in data.contents().lines():
                 hooks.say(line)
         fitted = recipe.fitted(data.options)
+        for line in data.remarks(fitted.original) if is_first_process() else ():
+            hooks.say(line)
         shorter = shares_of(budgets) if budgets is not None else []
         asked = wanted_tuning(tune, fitted.training, tune_share, tune_seeds)
         starts = from_first_process(lambda: starts_of(fitted, data, out, hooks.say))

@@ -163,6 +163,8 @@ def forecast(arguments: Mapping[str, Any], recipe: Recipe, out: Path, hooks: Hoo
         hooks.say(line)
     budget = Budget.parse(asked("budget") or recipe.budget)
     fitted = recipe.fitted(data.options)
+    for line in data.remarks(fitted.original):
+        hooks.say(line)
     plan = make_plan(
         fitted, seeds, wanted, budget, out, data, asked("margin"), first_seed=asked("first_seed") or 0, write=False
     )

@@ -17,6 +17,8 @@ import yaml
 from leanformer import models, tasks
 from leanformer.architecture import KEEPS, Architecture
 from leanformer.data import tokenizers
+from leanformer.data.checks import own_part
+from leanformer.data.corpora import OWN_PART
 from leanformer.designing.plan import design
 from leanformer.experiments.arms import LEAN, ORIGINAL, RANDOM, SHALLOW, USUAL, Arm
 from leanformer.experiments.plan import ComparisonPlan
@@ -25,6 +27,7 @@ from leanformer.foundation.arguments import ArgumentError, check_types, texts
 from leanformer.foundation.yaml_files import is_yaml
 from leanformer.models.design_files import read_design
 from leanformer.models.weights import is_saved
+from leanformer.tasks.base import Data
 from leanformer.training.settings import Training
 
 NAMES_OF_DATA = ("dataset", "root")
@@ -100,6 +103,8 @@ def adjusted(
         if named := [key for where, key, _ in _read_settings(settings) if where == "task" and key in NAMES_OF_DATA]:
             raise ArgumentError(f"{{data}} and the setting task.{named[0]} both say which data: give one of them")
         recipe = _refitted(replace(recipe, task=recipe.task.with_data(data)))
+    if held_out is not None or any((where, key) == ("task", "held_out") for where, key, _ in _read_settings(settings)):
+        _check_held_out(tasks.load(recipe.task))
     if start:
         recipe = started(recipe, str(start))
     recipe = _of_a_trained_model(recipe, pretrained, layers, new_heads)
@@ -112,6 +117,12 @@ def adjusted(
     elif model is not None or isinstance(original, Architecture) or _is_file(original):
         recipe = replace(recipe, lean=_recommended(_for_task(recipe.original, recipe)))
     return with_arms(recipe, arm)
+
+
+def _check_held_out(data: Data) -> None:
+    """A share that was asked for is used, also if it is the usual one."""
+    if data.own_held_out:
+        raise own_part(data.contents().source, OWN_PART)
 
 
 def _read_by(recipe: Recipe, reading: Mapping[str, Any]) -> Recipe:
@@ -143,12 +154,27 @@ def with_settings(recipe: Recipe, settings: Settings, training: Mapping[str, Any
 def _for_task(model: str | Architecture, recipe: Recipe) -> Architecture:
     """A model with the options that the recipe's data need, such as classes."""
     data = tasks.load(recipe.task)
+    _check_kind(models.architecture_of(model) if isinstance(model, str) else model, data, recipe.name)
     if isinstance(model, Architecture):
         model = model.with_options(**{key: value for key, value in data.options.items() if key not in model.options})
     else:
         model = models.architecture_of(model, **data.options)
     data.check_model(model)
     return model
+
+
+def _check_kind(design: Architecture, data: Data, recipe: str) -> None:
+    """Models of images learn images, language models learn texts."""
+    of_images = models.family(design.family).image_size(design) is not None
+    if "img_size" in data.options and not of_images:
+        raise ValueError(
+            f"{design.name} does not take images, which {recipe} needs: name an image model, such as "
+            "vit_tiny_patch16_224"
+        )
+    if "vocab_size" in data.options and of_images:
+        raise ValueError(
+            f"{design.name} takes images, and {recipe} needs a language model, such as gpt2 or bert-base-uncased"
+        )
 
 
 def _refitted(recipe: Recipe) -> Recipe:

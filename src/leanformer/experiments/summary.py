@@ -11,6 +11,7 @@ from numpy import ndarray
 from leanformer import tasks
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves, Variant
+from leanformer.experiments.failing import NothingFinished, nothing_finished
 from leanformer.experiments.judging.estimates import estimate
 from leanformer.experiments.judging.judgement import judge_arms
 from leanformer.experiments.lengths import Trend, length_folder, trends
@@ -28,10 +29,6 @@ from leanformer.training.result import Result, check_data, read_result
 RECORD = "comparison.json"
 TUNED = "tuned"
 """The folder, within a comparison's, of the same comparison at each arm's best settings."""
-
-
-class NothingFinished(ValueError):  # noqa: N818
-    """No run of a comparison has a result."""
 
 
 def read_record(path: Path) -> Comparison:
@@ -55,8 +52,7 @@ def summarise(out: Path) -> Comparison:
     results = {arm: _results(out, arm, plan) for arm in plan.arms}
     finished = [result for runs in results.values() for result in runs.values()]
     if not finished:
-        reasons = "".join(f"; {text}" for text in failures.values())
-        raise NothingFinished(f"no run in {out} is finished yet{reasons}")
+        raise nothing_finished(out, [(arm, seed) for arm in plan.arms for seed in plan.seeds], failures)
     _check_same_data(out, results)
     metric = finished[0].metric
     scores = {arm: {seed: result.score for seed, result in runs.items()} for arm, runs in results.items()}

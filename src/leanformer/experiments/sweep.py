@@ -10,19 +10,20 @@ from __future__ import annotations
 import contextlib
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from leanformer import models, tasks
-from leanformer.architecture import KEEPS, Architecture
+from leanformer.architecture import Architecture
 from leanformer.conditioning.query_key import query_key_ranks
-from leanformer.costs.closed_forms import formula
 from leanformer.experiments import summary
+from leanformer.experiments.accepted import AnyRecipe, OfSweep
+from leanformer.experiments.cells import Cell, cells, recipes_of
 from leanformer.experiments.comparison import place_of, run_comparison, without_own_loop
 from leanformer.experiments.comparison_records import ArmResult, Comparison
+from leanformer.experiments.failing import NothingFinished
 from leanformer.experiments.grid import Grid
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import paired
@@ -32,7 +33,6 @@ from leanformer.experiments.plan import folder_of
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
 from leanformer.experiments.summary import RECORD as COMPARISON
-from leanformer.experiments.summary import NothingFinished
 from leanformer.experiments.sweep_records import Difference, LeftOut, PlannedCell, Sweep, SweepCell, SweepPlan, in_words
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import circumstances, fields_of
@@ -53,130 +53,27 @@ DEFAULT = "farthest"
 """The recipe that is run where none is named."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One point of the grid: what was chosen on every axis, and the design that this is."""
-
-    values: Mapping[str, Any]
-    design: Architecture
-
-    @property
-    def arm(self) -> str:
-        """One name for one design, however it is reached."""
-        (stage,) = self.design.stages
-        return f"depth-{stage.depth}_heads-{stage.heads}x{stage.head_dim}_width-{stage.width}_mlp-{stage.mlp_dim}"
-
-    @property
-    def each(self) -> dict[str, Any]:
-        """The values by single names."""
-        return {name: value for names, value in self.values.items() for name in names.split("+")}
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Those that are settings, not sizes: task.points, training.lr, …"""
-        return {name: value for name, value in sorted(self.each.items()) if "." in name}
-
-    @property
-    def place(self) -> str:
-        """The folder of its comparison inside the sweep's."""
-        return "_".join(f"{name}-{quote(str(value), safe='+')}" for name, value in self.settings.items())
-
-
-# The grid
-
-
-def cells(
-    recipe: Recipe, grid: Grid, wanted: Sequence[Mapping[str, Any]] | None = None
-) -> tuple[list[Cell], list[LeftOut]]:
-    """The grid's designs; and the combinations that cannot be built, each with the reason.
-
-    `wanted` names the combinations of the axes' values that count; all of them by default.
-    """
-    found: list[Cell] = []
-    left_out = []
-    for chosen in itertools.product(*grid.axes.values()):
-        values = dict(zip(grid.axes, chosen, strict=True))
-        if wanted is not None and values not in wanted:
-            continue
-        try:
-            found.append(Cell(values, _design(recipe, grid, Cell(values, recipe.original).each)))
-        except ValueError as error:
-            left_out.append(LeftOut(values=values, why=str(error)))
-    if not found:
-        raise ValueError(f"no design of this grid can be built: {left_out[0].why}")
-    return found, left_out
-
-
-def _design(recipe: Recipe, grid: Grid, each: Mapping[str, Any]) -> Architecture:
-    base = widened(recipe.original, each["width"]) if "width" in each else recipe.original
-    base = base.resized(depth=each.get("depth"))
-    regime = each.get("regime", "split" if "groups" in each else "fixed")
-    design = base.resized(heads=each.get("heads"), keep=KEEPS[regime])
-    design = design.resized(head_dim=each.get("head_dim"), mlp_dim=each.get("mlp_dim"))
-    if "groups" in each:
-        design = design.resized(heads=each["groups"] * design.stages[0].heads)
-    if grid.equal_params:
-        design = with_equal_params(design, base)
-    return models.family(design.family).canonical(design)
-
-
-def widened(base: Architecture, width: int) -> Architecture:
-    """Another width, split between as many heads."""
-    return base.resized(width=width, heads=base.stages[0].heads, keep="width")
-
-
-def with_equal_params(design: Architecture, base: Architecture) -> Architecture:
-    """The design with that MLP which brings its parameters nearest to the base's."""
-    closed, mlp = formula(base), design.stages[0].mlp_dim
-    whole, more = (closed.parameters(design.resized(mlp_dim=size)).total for size in (mlp, mlp + 2))
-    over = whole - closed.parameters(base).total
-    size = mlp - round(2 * over / (more - whole))
-    if size < 1:
-        stage = design.stages[0]
-        raise ValueError(f"{stage.heads} heads of {stage.head_dim} alone have more parameters than the whole original")
-    try:
-        return models.family(design.family).canonical(design.resized(mlp_dim=size))
-    except ValueError:  # a gated MLP is even
-        return design.resized(mlp_dim=size + 1)
-
-
-def _recipes(recipe: Recipe, found: Sequence[Cell]) -> dict[str, Recipe]:
-    """For every choice of settings, the recipe whose arms are its designs. What does not fit is reported here."""
-    made = {}
-    for place in dict.fromkeys(cell.place for cell in found):
-        made[place] = _recipe_at(recipe, [cell for cell in found if cell.place == place])
-        fitted = made[place].fitted(tasks.load(made[place].task).options)
-        for design in fitted.others.values():
-            models.family(design.family).canonical(design)
-    return made
-
-
-def _recipe_at(recipe: Recipe, here: Sequence[Cell]) -> Recipe:
-    changes: dict[str, dict[str, Any]] = {"task": {}, "training": {}}
-    for name, value in here[0].settings.items():
-        where, _, key = name.partition(".")
-        changes[where][key] = value
-    original = recipe.original
-    for names, value in here[0].values.items():
-        if "." in names and "width" in names.split("+"):
-            original = widened(original, value)
-    return replace(
-        recipe,
-        max_seeds=None,  # a grid has no single verdict to decide
-        task=tasks.read({**recipe.task.to_dict(), **changes["task"]}) if changes["task"] else recipe.task,
-        training=Training.from_dict({**recipe.training.to_dict(), **changes["training"]}),
-        original=original,
-        lean=recipe.lean if original == recipe.original else original,
-        others={cell.arm: cell.design for cell in here},
-        arms=(),
-    )
-
-
 # Running it
 
 
+@overload
+def sweep(recipe: AnyRecipe = ..., *, dry_run: Literal[True], **arguments: Unpack[OfSweep]) -> Forecast: ...
+
+
+@overload
+def sweep(recipe: AnyRecipe = ..., *, dry_run: Literal[False] | None = ..., **arguments: Unpack[OfSweep]) -> Sweep: ...
+
+
+@overload
+def sweep(recipe: AnyRecipe = ..., *, dry_run: bool | None, **arguments: Unpack[OfSweep]) -> Sweep | Forecast: ...
+
+
+@overload
+def sweep(recipe: AnyRecipe = ..., *, train: Train, **arguments: Any) -> Sweep: ...  # axes of any name
+
+
 def sweep(
-    recipe: Recipe | str | Path | Callable[[], Recipe] = DEFAULT,
+    recipe: AnyRecipe = DEFAULT,
     *,
     vary: str | Sequence[str] | Mapping[str, Sequence[Any]] | None = None,
     equal_params: bool | None = None,
@@ -213,7 +110,7 @@ def sweep(
     planned: Planned | None = None,
     listen: Listener | None = None,
     **sizes: Sequence[Any],
-) -> Sweep:
+) -> Sweep | Forecast:
     """Train every design of a grid with every seed; returns the record that sweep.json keeps.
 
     >>> record = lf.sweep("digits", vary={"heads": [1, 2, 4, 8], "regime": ["fixed", "split"]})
@@ -267,7 +164,7 @@ def sweep(
         )
         grid = _grid(chosen, vary, equal_params)
         if dry_run:
-            return cast(Any, _forecast(chosen, grid, folder, {"seeds": seeds, "jobs": jobs}, hooks))
+            return _forecast(chosen, grid, folder, {"seeds": seeds, "jobs": jobs}, hooks)
         record = _swept(chosen, grid, folder, seeds, jobs, hooks)
         if is_first_process():
             publish(record, folder / RECORD, report=report, say=hooks.say)
@@ -277,7 +174,7 @@ def sweep(
 def _forecast(recipe: Recipe, grid: Grid, out: Path, choices: Mapping[str, Any], hooks: Hooks) -> Forecast:
     from leanformer.experiments.forecast import forecast, joined
 
-    made = _recipes(recipe, cells(recipe, grid)[0])
+    made = recipes_of(recipe, cells(recipe, grid)[0])
     parts = {place: forecast(choices, arms, out / place, hooks) for place, arms in made.items()}
     return joined(recipe.name, parts)
 
@@ -291,7 +188,7 @@ def _swept(
     there = _read_plan(out)
     grid, wanted = (grid, None) if there is None else _joined(grid, there, recipe, out)
     found, left_out = cells(recipe, grid, wanted)
-    made = _recipes(recipe, found)
+    made = recipes_of(recipe, found)
     with contextlib.ExitStack() as stack:
         from_first_process(lambda: stack.enter_context(locked(out, ".sweep.lock")))
         if _read_plan(out) != there:

@@ -337,6 +337,11 @@ def _module_of_file(file: Path, reference: str, from_record: bool) -> ModuleType
         spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
+        if isinstance(error, SystemExit):
+            raise ValueError(
+                f'"{reference}" cannot be loaded: it ends the process when it is loaded: put what it runs below '
+                'if __name__ == "__main__":'
+            ) from error
         if not isinstance(error, Exception):
             raise
         raise ValueError(f'"{reference}" cannot be loaded: {in_one_line(error, file)}') from error

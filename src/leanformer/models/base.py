@@ -118,6 +118,10 @@ class Family(ABC):
         """Channels, height and width of the images that the family's models take; None where they take others."""
         return None
 
+    def patch_size(self, architecture: Architecture) -> tuple[int, int] | None:
+        """Height and width of the patches that images are cut into, if what remains at the edges is not seen."""
+        return None
+
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """The loss that the family is usually trained with, for labels that are all 0: what a step's memory depends on.
 

@@ -42,6 +42,18 @@ def for_timm(model: nn.Module, architecture: Architecture, given: Mapping[str, A
     return {key: value for key, value in stated.items() if value is not None}
 
 
+def for_images(stated: Mapping[str, Any], architecture: Architecture) -> dict[str, Any]:
+    """What a folder states, for a model that was made of it with another size of images or number of channels."""
+    size = families.family(architecture.family).image_size(architecture)
+    if size is None or not stated.get("input_size"):
+        return dict(stated)
+    changed = {**stated, "input_size": list(size)}
+    for key in ("mean", "std"):
+        if (numbers := stated.get(key)) and len(numbers) != size[0]:
+            changed[key] = [sum(numbers) / len(numbers)] * size[0]
+    return changed
+
+
 def class_fields(names: Sequence[str]) -> dict[str, Any]:
     """Names of classes as fields of a transformers config."""
     return {

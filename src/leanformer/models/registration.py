@@ -100,19 +100,25 @@ def _reader() -> Callable[..., nn.Module]:
 
 def _saved(pretrained: bool, description: dict[str, Any], options: Mapping[str, Any]) -> nn.Module:
     from leanformer.architecture import Architecture
-    from leanformer.models.families import build
-    from leanformer.models.preprocessing import CLASSES, set_preprocessing
-    from leanformer.models.weights import load_whole
+    from leanformer.models.families import build, family
+    from leanformer.models.preprocessing import CLASSES, for_images, set_preprocessing
+    from leanformer.models.weights import load_adapted
 
     wanted, stated = _without_timm_settings(options), dict(options.get("pretrained_cfg") or {})
     classes = wanted.pop("num_classes", None) if pretrained else None
-    model = build(Architecture.from_dict(description).with_options(**wanted))
+    saved = Architecture.from_dict(description)
+    if sizes := [f"{key}={value!r}" for key, value in wanted.items() if key in family(saved.family).reserved]:
+        raise ValueError(
+            f"a saved model has the sizes it was made with: leave out {', '.join(sizes)}, or use lf.create"
+        )
+    architecture = saved.with_options(**wanted)
+    model = build(architecture)
     if pretrained:
-        load_whole(model, stated["file"])
+        load_adapted(model, stated["file"], saved)
     if classes not in (None, getattr(model, "num_classes", None)):  # a new head, as timm's own models get it
         cast(Any, model).reset_classifier(classes)
         stated.pop(CLASSES, None)
-    set_preprocessing(model, stated)
+    set_preprocessing(model, for_images(stated, architecture))
     return model
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -164,6 +165,13 @@ def load_start(model: nn.Module, source: str | Path, part: Literal["encoder", "a
     path = saved_in(Path(source))
     read = _read_gguf(path) if path.suffix == ".gguf" else _read_checkpoint(path)
     return fill(model, read, heads="ignored" if part == "encoder" else "optional")
+
+
+def load_adapted(model: nn.Module, source: str | Path, saved: Architecture) -> Loaded:
+    """Load the checkpoint of a saved image model into one for other images; see `TimmFamily.adapted`."""
+    checkpoint, family = _read_checkpoint(Path(source)), cast(Any, families.of(model))
+    adapted = replace(checkpoint, tensors=family.adapted(model, saved, checkpoint.tensors))
+    return fill(model, adapted, heads="required")
 
 
 # Reading

@@ -86,13 +86,36 @@ class Task(ABC):
     def load(self) -> Data:
         """Find and read the data."""
 
+    @functools.cached_property
+    def options(self) -> Mapping[str, Any]:
+        """Options with which a model fits the data, as `lf.architecture_of` and `lf.create` take them: `Data.options`.
+
+        The data are read for it. A task that knows its options before may have a field or an attribute of this name.
+        """
+        return load(self).options
+
     def with_data(self, path: str | Path) -> Task:
         """This task on the data at a user's path. A task without data from outside refuses."""
         raise ValueError(f"the task {TASKS.name_of(type(self))} makes its own data; it cannot read {path}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain settings, with the name under which `read` finds the class again, in this process or another."""
-        return {"kind": TASKS.name_of(type(self)), **asdict(self)}
+        kind = TASKS.name_of(type(self))
+        return {"kind": kind, **{name: _plain(value, kind, name) for name, value in asdict(self).items()}}
+
+
+def _plain(value: Any, kind: str, name: str) -> Any:
+    """A setting as a file holds it: a tuple is a list there."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, kind, name) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, kind, name) for item in value]
+    if value is not None and not isinstance(value, (str, int, float)):
+        raise ValueError(
+            f"the task {kind}: {name} must be plain (numbers, text, lists or mappings), since records keep it; "
+            f"got {type(value).__name__} {value!r}"
+        )
+    return value
 
 
 def read(plain: Mapping[str, Any]) -> Task:
@@ -108,13 +131,40 @@ def read(plain: Mapping[str, Any]) -> Task:
     if unknown := settings.keys() - {item.name for item in fields(task)}:
         known = ", ".join(item.name for item in fields(task))
         raise ValueError(f"the task {kind} has no setting {', '.join(sorted(unknown))}; it has {known}")
-    return task(**settings)
+    declared = {item.name: str(item.type) for item in fields(task)}
+    tuples = {key for key, value in settings.items() if isinstance(value, list) and declared[key].startswith("tuple")}
+    return task(**{key: tuple(value) if key in tuples else value for key, value in settings.items()})
 
 
-@functools.lru_cache(maxsize=1)
+_KEPT: list[tuple[Task, Data]] = []
+"""The task whose data were read last. Settings may be lists, as in records, and have no hash."""
+
+
 def load(task: Task) -> Data:
     """A task's data, kept for the next run of the same process."""
-    return task.load()
+    if not _KEPT or _KEPT[0][0] != task:
+        _KEPT[:] = [(task, _checked(task, task.load()))]
+    return _KEPT[0][1]
+
+
+def _checked(task: Task, data: Any) -> Data:
+    """What a task's `load` returned, if it says of itself what every task's data say."""
+    if not isinstance(data, Data):
+        name = task.to_dict()["kind"]
+        raise ValueError(f"the task {name} does not load data: needed is an lf.Data, got {type(data).__name__}")
+    for attribute, kind, needed in (
+        ("metric", Metric, "an lf.Metric"),
+        ("source", str, "words that say where the data came from"),
+        ("size", (int, type(None)), "a number of training samples, or None if every step draws new ones"),
+        ("options", Mapping, "a mapping of options with which models fit the data"),
+    ):
+        if not isinstance(value := getattr(data, attribute, _MISSING), kind):
+            name, got = task.to_dict()["kind"], "nothing" if value is _MISSING else repr(value)
+            raise ValueError(f"the data of the task {name}: {attribute} must be {needed}, got {got}")
+    return data
+
+
+_MISSING = object()
 
 
 class HeldOutSums(dict[str, float]):
@@ -148,10 +198,13 @@ class Data(ABC):
     """In words, where the data came from."""
     size: int | None
     """Training samples; None if every step draws new ones."""
-    options: Mapping[str, Any]
-    """Options with which a model fits the data: classes, image size, vocabulary."""
+    options: Mapping[str, Any] = {}
+    """Options with which a model fits the data, in the words of its family: num_classes, img_size and in_chans of
+    timm's models, vocab_size and num_labels of language models. Models that do not give an option get it from here."""
     tokens: int | None = None
     """Length of a sequence; images have the size that the options say."""
+    own_held_out: bool = False
+    """Whether the data bring a held-out part, so that no share of them is held out."""
     baselines: Mapping[str, float] = {}
     """Scores of trivial answers, by what they are."""
 
@@ -161,6 +214,10 @@ class Data(ABC):
 
     def check_model(self, design: Architecture) -> None:
         """Raise a `ValueError` if a model of that design cannot learn these data."""
+
+    def remarks(self, design: Architecture) -> list[str]:
+        """What a person should know of a model of that design on these data, before it is trained."""
+        return []
 
     def for_tuning(self) -> Data:
         """The data that settings are tuned on: the training samples alone, some of which take the held-out ones' place.

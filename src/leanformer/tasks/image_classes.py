@@ -20,12 +20,15 @@ from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from leanformer.architecture import Architecture
 from leanformer.data import image_files, image_sets
 from leanformer.data.checks import BadData
 from leanformer.data.fingerprints import fingerprint, fingerprint_of_images
 from leanformer.data.labelled_images import ImageSet, LabelledImages, Reading
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream, tuning_rows
+from leanformer.foundation.formats import counted
+from leanformer.models import families
 from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.seeding import Keys, seeded
 from leanformer.tasks.settings import check
@@ -113,6 +116,7 @@ class ImageClassesData(Data):
     def __init__(self, task: ImageClasses, found: ImageSet, interpolation: str = "bicubic") -> None:
         self.task, self.found, self.interpolation = task, found, interpolation
         self.source, self.size, self.classes = found.source, len(found.train), found.classes
+        self.own_held_out = not found.split_here
         self.metric = Metric("accuracy", "%", resolution=100 / len(found.held_out))
         self.mixing = _mixing(task, found.classes)
         self._prepare()
@@ -137,6 +141,24 @@ class ImageClassesData(Data):
             classes=tuple(self.found.name_of(label) for label in range(self.classes)),
             notes=self.found.notes,
         )
+
+    def remarks(self, design: Architecture) -> list[str]:
+        """Pixels that no patch covers."""
+        family = families.family(design.family)
+        patch, size = family.patch_size(design), family.image_size(design)
+        if patch is None or size is None:
+            return []
+        rows, columns = (side % cut for side, cut in zip(size[1:], patch, strict=True))
+        if not rows and not columns:
+            return []
+        cut = f"{patch[0]}" if patch[0] == patch[1] else f"{patch[0]} × {patch[1]}"
+        lost = [counted(rows, "row"), counted(columns, "column")]
+        kept = " and ".join(part for part, number in zip(lost, (rows, columns), strict=True) if number)
+        verb = "is" if rows + columns == 1 else "are"
+        return [
+            f"note: patches of {cut} do not divide images of {size[1]} × {size[2]}: the last {kept} {verb} not seen "
+            f"({design.name})"
+        ]
 
     def for_tuning(self) -> ImageClassesData:
         parts = tuning_rows(len(self.found.train), most=len(self.found.held_out))
@@ -201,7 +223,7 @@ class ImageClassesData(Data):
     def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         images, targets = batch
         smoothing = 0.0 if self.mixing is not None else self.task.label_smoothing  # mixing smooths the labels itself
-        return F.cross_entropy(model(images), targets, label_smoothing=smoothing)
+        return F.cross_entropy(_logits(model, images), targets, label_smoothing=smoothing)
 
     # Evaluation
 
@@ -209,7 +231,7 @@ class ImageClassesData(Data):
     def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
         sums = HeldOutSums("loss", "correct", "correct5", "count")
         for images, labels in self.held_out_batches(share):
-            logits, wanted = model(images.to(device)).float(), labels.to(device)
+            logits, wanted = _logits(model, images.to(device)).float(), labels.to(device)
             ranked = logits.topk(min(5, self.classes), dim=-1).indices == wanted[:, None]
             sums["loss"] += F.cross_entropy(logits, wanted, reduction="sum").item()
             sums["correct"] += sums.keep(ranked[:, 0]).sum().item()
@@ -228,6 +250,12 @@ class ImageClassesData(Data):
 
     def probe_batch(self, count: int) -> Images:
         return self.normalised(self.held_out[:count])
+
+
+def _logits(model: nn.Module, images: Images) -> Float[Tensor, "batch classes"]:
+    """timm's models return logits, those of transformers an output that holds them."""
+    found = model(images)
+    return getattr(found, "logits", found)
 
 
 class DecodedImages(ImageClassesData):

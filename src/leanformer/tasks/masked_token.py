@@ -87,7 +87,7 @@ class MaskedTokenData(Data):
         self.length = self.tokens = task.length
         self.size = len(train.tokens) // self.length
         self.source = f"{found.source}, {tokenizers.described(task.tokenizer, made)}"
-        self.notes = found.notes
+        self.notes, self.own_held_out = found.notes, found.own_part
         self.vocabulary, self.mask = made.get_vocab_size(), made.token_to_id("[MASK]")
         self.options: Mapping[str, Any] = {"vocab_size": self.vocabulary, "pad_token_id": made.token_to_id("[PAD]")}
 

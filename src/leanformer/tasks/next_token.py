@@ -83,7 +83,7 @@ class NextTokenData(Data):
         self.length = self.tokens = task.length
         self.size = (len(train.tokens) - 1) // self.length
         self.source = f"{found.source}, {tokenizers.described(task.tokenizer, made)}"
-        self.notes = found.notes
+        self.notes, self.own_held_out = found.notes, found.own_part
         self.options: Mapping[str, Any] = {"vocab_size": made.get_vocab_size()}
 
     def contents(self) -> Contents:

@@ -74,7 +74,7 @@ class TextClassesData(Data):
     def __init__(self, task: TextClasses, found: ClassifiedTexts, made: Any) -> None:
         self.task, self.found, self.tokenizer = task, found, made
         self.source = f"{found.source}, {tokenizers.described(task.tokenizer, made)}"
-        self.size, self.tokens = len(found.train), task.length
+        self.size, self.tokens, self.own_held_out = len(found.train), task.length, found.own_part
         self.first, self.last = made.token_to_id("[CLS]"), _known(made, "[SEP]", corpora.END)
         self.padding = _known(made, "[PAD]", corpora.END) or 0
         self.cut = 0

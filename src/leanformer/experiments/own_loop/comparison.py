@@ -20,6 +20,7 @@ from leanformer.conditioning.watching import check_rule
 from leanformer.experiments.budgets import Budget
 from leanformer.experiments.comparison import DEFAULT, as_seeds, is_decided, place_of
 from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves
+from leanformer.experiments.failing import nothing_finished
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
 from leanformer.experiments.judging.estimates import estimate
 from leanformer.experiments.judging.judgement import judge_arms
@@ -35,7 +36,7 @@ from leanformer.experiments.own_loop.returned import SCORE
 from leanformer.experiments.own_loop.running import Places
 from leanformer.experiments.plan import folder_of
 from leanformer.experiments.registration import wanted_rule
-from leanformer.experiments.summary import RECORD, NothingFinished, thinned
+from leanformer.experiments.summary import RECORD, thinned
 from leanformer.foundation import machine
 from leanformer.foundation.arguments import ArgumentError, names
 from leanformer.foundation.formats import duration
@@ -287,8 +288,7 @@ def summarise(out: Path) -> Comparison:
     results = {arm: _results(out, arm, plan.seeds) for arm in plan.arms}
     finished = [result for runs in results.values() for result in runs.values()]
     if not finished:
-        reasons = "".join(f"; {text}" for text in failures.values())
-        raise NothingFinished(f"no run in {out} is finished yet{reasons}")
+        raise nothing_finished(out, plan.runs(), failures)
     scores = {arm: {seed: result.score for seed, result in runs.items()} for arm, runs in results.items()}
     return Comparison(
         name=plan.name,

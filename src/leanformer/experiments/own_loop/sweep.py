@@ -12,6 +12,7 @@ from leanformer.architecture import Architecture
 from leanformer.experiments import sweep
 from leanformer.experiments.arms import ORIGINAL
 from leanformer.experiments.comparison import place_of
+from leanformer.experiments.failing import NothingFinished
 from leanformer.experiments.hooks import Listener, Planned, Say, reporting
 from leanformer.experiments.overrides import axes
 from leanformer.experiments.own_loop.arm import OwnArm
@@ -19,7 +20,7 @@ from leanformer.experiments.own_loop.arms import Factory, arms_of, sizes_given
 from leanformer.experiments.own_loop.comparison import comparison_name, loop_of, refuse_recipes_arguments, train_arms
 from leanformer.experiments.own_loop.costs import built
 from leanformer.experiments.own_loop.function import Train
-from leanformer.experiments.summary import RECORD, NothingFinished
+from leanformer.experiments.summary import RECORD
 from leanformer.experiments.sweep_records import LeftOut, PlannedCell, Sweep, SweepPlan, in_words
 from leanformer.foundation.arguments import ArgumentError
 from leanformer.foundation.records.circumstances import circumstances

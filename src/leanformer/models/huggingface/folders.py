@@ -5,7 +5,9 @@ Code that a folder brings along is never run, and pickled weights are read witho
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ from transformers import (
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
+    modeling_gguf_pytorch_utils,
 )
-from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+from transformers.utils import logging
 
 from leanformer.foundation.records.files import read_json
 from leanformer.models.building import built_on
@@ -31,16 +34,33 @@ from leanformer.models.old_configs import with_type
 def model_from(source: Path) -> PreTrainedModel:
     """A folder's or a file's model with its weights."""
     if source.suffix == ".gguf":
-        return AutoModelForCausalLM.from_pretrained(
-            source.parent, gguf_file=source.name, config=config_of(source), trust_remote_code=False
-        )
+        config = config_of(source)
+        with _without_progress_bars():
+            return AutoModelForCausalLM.from_pretrained(
+                source.parent, gguf_file=source.name, config=config, trust_remote_code=False
+            )
     if not any(path.suffix in (".safetensors", ".bin") for path in source.iterdir()):
         raise ValueError(
             f"{source} holds no weights: it is a configuration, of which "
             f"lf.build(lf.architecture_of({str(source)!r})) makes a fresh model"
         )
     config = config_of(source)
-    return _auto_class(config).from_pretrained(source, config=config, trust_remote_code=False)
+    with _without_progress_bars():
+        return _auto_class(config).from_pretrained(source, config=config, trust_remote_code=False)
+
+
+@contextlib.contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """transformers draws a bar for every model that it reads, also into files; that of llama.cpp's has no setting."""
+    enabled, drawn = logging.is_progress_bar_enabled(), modeling_gguf_pytorch_utils.tqdm
+    logging.disable_progress_bar()
+    modeling_gguf_pytorch_utils.tqdm = lambda items, **_: items
+    try:
+        yield
+    finally:
+        modeling_gguf_pytorch_utils.tqdm = drawn
+        if enabled:
+            logging.enable_progress_bar()
 
 
 def empty_model_from(source: Path) -> PreTrainedModel:
@@ -72,7 +92,7 @@ def tokenizer_of(source: Path) -> Any:
 def _config_in_gguf(source: Path) -> PreTrainedConfig:
     _need_gguf(source)
     try:
-        found = load_gguf_checkpoint(source, return_tensors=False)["config"]
+        found = modeling_gguf_pytorch_utils.load_gguf_checkpoint(source, return_tensors=False)["config"]
     except (ValueError, KeyError, OSError, IndexError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{source} is not a model in llama.cpp's form that transformers reads: {reason}") from error

@@ -103,7 +103,7 @@ class HuggingFaceImageFamily(HuggingFaceFamily):
     def shape(self, part: AttentionPart) -> Stage:
         attention, mlp = cast(Any, part.attention), cast(Any, part.mlp)
         if not hasattr(mlp, "fc1"):
-            raise ValueError(f"name: this {self.key} model has a {type(mlp).__name__}; only plain MLPs can be resized")
+            raise ValueError(f"this {self.key} model has a {type(mlp).__name__}; only plain MLPs can be resized")
         return Stage(
             width=attention.o_proj.out_features,
             depth=1,
@@ -122,8 +122,14 @@ class HuggingFaceImageFamily(HuggingFaceFamily):
 
     def image_size(self, architecture: Architecture) -> tuple[int, int, int]:
         config = cast(Any, self.config(architecture))
-        sides = config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
-        return config.num_channels, sides[0], sides[1]
+        return config.num_channels, *_both(config.image_size)
+
+    def patch_size(self, architecture: Architecture) -> tuple[int, int]:
+        return _both(cast(Any, self.config(architecture)).patch_size)
+
+
+def _both(sides: Any) -> tuple[int, int]:
+    return (sides[0], sides[1]) if isinstance(sides, (list, tuple)) else (sides, sides)
 
 
 def _translated(options: Mapping[str, Any]) -> dict[str, Any]:

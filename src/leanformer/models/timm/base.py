@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from leanformer.architecture import Architecture, Stage
 from leanformer.models.base import Attention, AttentionPart, Family, Inputs
 from leanformer.models.building import built_on
+from leanformer.models.timm import adapting
 
 PROJECTIONS = {"qkv": 3, "qk": 2, "kv": 2, "q": 1, "k": 1, "v": 1}
 """Names of timm's input projections, and how many of query, key and value each computes."""
@@ -43,6 +44,8 @@ class TimmFamily(Family):
     """Our own options, which timm does not know."""
     feature_settings: ClassVar[Mapping[str, Any] | None] = {"out_indices": 3, "feature_cls": "getter"}
     """How timm's constructors make `features_only` models of the family; None if they cannot."""
+    patches: ClassVar[str] = ""
+    """The module on whose grid the positions of patches lie, where timm resamples them for another size of images."""
 
     @abstractmethod
     def arguments(self, architecture: Architecture) -> dict[str, Any]:
@@ -59,6 +62,12 @@ class TimmFamily(Family):
         """Initialise one new module as the model itself would; most of timm's models treat every Linear alike."""
         cast(Any, model)._init_weights(module)
 
+    def adapted(self, model: nn.Module, saved: Architecture, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of a saved model, made to fit one for other images, where timm does so for its own models."""
+        with built_on("meta"):
+            before = self.construct(saved)
+        return adapting.adapted(model, before, tensors, self.patches)
+
     def timm_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in options.items() if key not in self.own_options}
 
@@ -73,7 +82,12 @@ class TimmFamily(Family):
 
     def read(self, name: str, **options: Any) -> Architecture:
         self.refuse(options)
-        return self.describe(upstream(name, **self.timm_options(options))).with_options(**options)
+        made = upstream(name, **self.timm_options(options))
+        try:
+            self.parts(made)
+        except ValueError as error:
+            raise ValueError(f"{name} is known to timm but cannot be redesigned: {error}") from error
+        return self.describe(made).with_options(**options)
 
     def owns(self, model: nn.Module) -> bool:
         return isinstance(model, self.model_class)

@@ -68,9 +68,7 @@ class DaViT(TimmFamily):
             for i, pair in enumerate(blocks.blocks):
                 for name, block in pair.named_children():
                     if type(block.attn) not in (*DECOUPLED, *DECOUPLED.values()):
-                        raise ValueError(
-                            f"name: this DaViT attends by {type(block.attn).__name__}, which cannot be resized"
-                        )
+                        raise ValueError(f"this DaViT attends by {type(block.attn).__name__}, which cannot be resized")
                     kind: Kind = "window" if isinstance(block, SpatialBlock) else "channel"
                     path = f"stages.{stage}.blocks.{i}.{name}.attn"
                     part = AttentionPart(

@@ -38,7 +38,7 @@ class Swin(TimmFamily):
             for i, block in enumerate(blocks.blocks):
                 if type(block.attn) is not WindowAttention or type(block.mlp) is not Mlp:
                     raise ValueError(
-                        f"name: this Swin is built of {type(block.attn).__name__} and {type(block.mlp).__name__}; "
+                        f"this Swin is built of {type(block.attn).__name__} and {type(block.mlp).__name__}; "
                         "only WindowAttention and Mlp can be resized"
                     )
                 found.append(

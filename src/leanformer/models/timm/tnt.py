@@ -38,6 +38,7 @@ class TNT(TimmFamily):
     key = "tnt"
     modules, not_resizable = TIMM["tnt"]
     model_class = TimmTNT
+    patches = "pixel_embed"
     reserved = {"depth": "depth", "num_heads_outer": "heads", "embed_dim": "width", "mlp_ratio": "mlp_dim"}
 
     def parts(self, model: nn.Module) -> list[AttentionPart]:
