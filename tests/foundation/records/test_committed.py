@@ -47,3 +47,21 @@ def test_the_error_rates_in_the_documentation_are_those_of_the_record() -> None:
     assert simulation.markdown(record) in shown
     assert simulation.note(record) in shown
     assert record.within_bounds()
+
+
+def test_the_best_learning_rates_are_those_of_the_page() -> None:
+    cells = Sweep.read(RESULTS / "sweep-completep" / "sweep.json").cells
+    best = {}
+    for parametrization in ("standard", "completep"):
+        for depth in (2, 4, 8, 16):
+            here = {
+                cell.values["training.lr"]: cell.score.mean
+                for cell in cells
+                if cell.score
+                and (cell.values["depth"], cell.values["training.parametrization"]) == (depth, parametrization)
+            }
+            best[parametrization, depth] = max((score, rate) for rate, score in here.items())
+    assert [best["standard", depth][1] for depth in (2, 4, 8, 16)] == [0.032, 0.008, 0.008, 0.004]
+    assert {best["completep", depth][1] for depth in (2, 4, 8, 16)} == {0.008}
+    assert best["standard", 16][0] == pytest.approx(70, abs=0.5)
+    assert {round(best["completep", depth][0]) for depth in (2, 4, 8, 16)} == {88, 89}
