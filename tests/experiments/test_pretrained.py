@@ -1,5 +1,6 @@
 """`compare --pretrained`: every arm begins with what it can take of a trained model, and `random` with nothing."""
 
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -78,6 +79,32 @@ def test_layers_and_heads_are_chosen_as_asked(trained: Path, tmp_path: Path) -> 
     lean, wide = (Inheritance.read(tmp_path / "pretrained" / arm / "inheritance.json") for arm in ("lean", "wide"))
     assert (lean.layers, lean.rule, lean.new_heads) == ([1], "given", "copied")
     assert (wide.layers, wide.function_kept) == ([0, 1], True), "an arm of full depth keeps all layers"
+
+
+def test_arms_may_choose_layers_of_their_own(trained: Path, tmp_path: Path) -> None:
+    arms = ["late:depth=1,layers=[1]", "early:depth=1,layers=first"]
+    compare(pretrained=trained, arms=["original"], arm=arms, seeds=1, out=tmp_path)
+    found = {arm: Inheritance.read(tmp_path / "pretrained" / arm / "inheritance.json") for arm in ("late", "early")}
+    assert {arm: (record.rule, record.layers) for arm, record in found.items()} == {
+        "late": ("given", [1]),
+        "early": ("first", [0]),
+    }
+    with pytest.raises(ValueError, match=r"late cannot begin with .*: .* was made in another way or of other weights"):
+        compare(pretrained=trained, arms=["original"], arm=["late:depth=1,layers=[0]"], seeds=1, out=tmp_path)
+    with pytest.raises(ValueError, match="layers and new_heads say what is taken of a trained model; give pretrained"):
+        compare(arm=arms, out=tmp_path)
+
+
+def test_other_weights_in_the_trained_folder_are_found(trained: Path, tmp_path: Path) -> None:
+    again = shutil.copytree(trained / "model", tmp_path / "model")
+    asked = dict(pretrained=again, arms=["original", "lean"], seeds=1, out=tmp_path / "out")
+    compare(**asked)
+    model = lf.from_pretrained(again)
+    with torch.no_grad():
+        model.blocks[0].norm1.weight.mul_(2)
+    lf.save_pretrained(model, again)
+    with pytest.raises(ValueError, match="made in another way or of other weights; choose another folder"):
+        compare(**asked)
 
 
 def test_lean_has_half_the_layers_and_twice_the_heads(trained: Path, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ from leanformer.training.settings import Training
 
 NAMES_OF_DATA = ("dataset", "root")
 """Settings of a task that say which data it reads."""
+WAYS = ("layers", "new_heads")
+"""How an arm is made of a trained model."""
 SIZES = ("depth", "heads", "head_dim", "mlp_dim", "width", "keep", "regime")
 
 Sizes = str | Path | Mapping[str, Any] | Architecture
@@ -221,10 +223,28 @@ def _of_a_trained_model(
 
 def with_arms(recipe: Recipe, arms: Arms) -> Recipe:
     """With further arms, each a new name with changes to the original."""
-    others = dict(recipe.others)
-    for name, sizes in _read_arms(arms).items():
+    others, inheriting = dict(recipe.others), dict(recipe.inheriting)
+    for name, given in _read_arms(arms).items():
+        sizes, ways = _without_ways(given)
+        if ways and not recipe.pretrained:
+            raise ArgumentError("{arm}: layers and new_heads say what is taken of a trained model; give {pretrained}")
         others[name] = Arm(name, redesigned(recipe.original, sizes)).architecture
-    return replace(recipe, others=others)
+        inheriting |= {name: ways} if ways else {}
+    return replace(recipe, others=others, inheriting=inheriting)
+
+
+def _without_ways(given: Sizes) -> tuple[Sizes, dict[str, str]]:
+    """The sizes of an arm, and how it is made of a trained model where that is said with them."""
+    if isinstance(given, (Path, Architecture)) or _is_file(given):
+        return given, {}
+    sizes = dict(sizes_of(given, (*SIZES, *WAYS)) if isinstance(given, str) else given)
+    ways = {name: sizes.pop(name) for name in WAYS if name in sizes}
+    return sizes, {name: _as_text(value) for name, value in ways.items()}
+
+
+def _as_text(value: Any) -> str:
+    """A rule, or the numbers of layers, as "0,2,4"."""
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def started(recipe: Recipe, start: str) -> Recipe:

@@ -49,6 +49,8 @@ class Recipe:
     """Which of its layers shallower arms keep; as for `lf.inherit`."""
     new_heads: str = "fresh"
     """What new heads begin with, fresh or copied."""
+    inheriting: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Arms with a choice of layers or of new heads of their own, by name."""
     grid: Grid | None = None
     """What `leanformer sweep` varies."""
 

@@ -26,7 +26,10 @@ from leanformer.models.design_files import design_at, design_text
 from leanformer.training.settings import Training
 
 DESIGNS = ("original", "lean")
-SIMPLE = ("name", "margin", "arms", "seeds", "max_seeds", "budget", "start", "pretrained", "layers", "new_heads")
+SIMPLE = (
+    *("name", "margin", "arms", "seeds", "max_seeds", "budget", "start"),
+    *("pretrained", "layers", "new_heads", "inheriting"),
+)
 """Parts of a recipe that are one line each."""
 
 
@@ -142,11 +145,24 @@ def _check_simple(file: YamlFile, parts: Mapping[str, Any]) -> None:
         "pretrained": ("a folder, or empty", lambda value: isinstance(value, str)),
         "layers": ("influence, ablation, greedy, first, even or numbers", lambda value: isinstance(value, str)),
         "new_heads": ("fresh or copied", lambda value: value in ("fresh", "copied")),
+        "inheriting": ("layers and new_heads by arm, as in {first: {layers: first}}", _are_ways),
     }
     for key, value in parts.items():
         rule, holds = rules[key]
         if not holds(value):
             raise file.wrong(f"{key} must be {rule}, got {value!r}", key)
+
+
+def _are_ways(value: Any) -> bool:
+    """Whether a value says for arms how they are made of a trained model."""
+
+    def are_texts(ways: Any) -> bool:
+        return isinstance(ways, dict) and ways.keys() <= {"layers", "new_heads"} and all(map(is_text, ways.values()))
+
+    def is_text(way: Any) -> bool:
+        return isinstance(way, str)
+
+    return isinstance(value, dict) and all(map(are_texts, value.values()))
 
 
 def _mapping(file: YamlFile, key: str) -> dict[Any, Any]:

@@ -11,6 +11,7 @@ from torch import nn
 
 from leanformer.architecture import Architecture, Keep, Numbers, Regime
 from leanformer.conditioning.inputs import Inputs, choose_inputs
+from leanformer.data.fingerprints import fingerprint
 from leanformer.foundation.arguments import ArgumentError, check_types, numbers, writable
 from leanformer.foundation.progress import RunsProgress, working
 from leanformer.foundation.records.circumstances import circumstances, fields_of
@@ -77,8 +78,7 @@ def inherit(
         The lean model, of the same kind as the trained one and in its mode. Its attribute `inheritance` is the record.
     """
     check_types(locals())
-    if new_heads not in get_args(NewHeads):
-        raise ArgumentError("{new_heads} must be fresh or copied, got {given!r}", given=new_heads)
+    check_new_heads(new_heads)
     folder = None if out is None else writable(Path(out))
     trained, name = _trained(model)
     sizes = {name: _counts(name, text) for name, text in (("depth", depth), ("heads", heads), ("mlp_dim", mlp_dim))}
@@ -89,6 +89,20 @@ def inherit(
     if folder is not None:
         save_inherited(lean, folder, model, report=report, say=RunsProgress(progress).say)
     return lean
+
+
+def check_new_heads(new_heads: str) -> NewHeads:
+    if new_heads not in get_args(NewHeads):
+        raise ArgumentError("{new_heads} must be fresh or copied, got {given!r}", given=new_heads)
+    return cast(NewHeads, new_heads)
+
+
+def weights_of(model: nn.Module) -> str:
+    """A digest of a model's weights."""
+    plain = {
+        name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in model.state_dict().items()
+    }
+    return fingerprint(*(part for item in sorted(plain.items()) for part in item))
 
 
 def _counts(name: str, given: Numbers | str | None) -> Numbers | None:
@@ -170,6 +184,7 @@ def choose_and_transfer(
     loss, changed = calibration.loss(), calibration.loss(lean)
     cast(Any, lean).inheritance = Inheritance(
         model=name,
+        weights=weights_of(trained),
         calibration=inputs.source,
         rule=cast(Rule, layers if isinstance(layers, str) else GIVEN),
         layers=kept,

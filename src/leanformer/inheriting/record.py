@@ -48,6 +48,8 @@ class Inheritance(DatedRecord):
 
     model: str
     """The trained model."""
+    weights: str = ""
+    """A digest of its weights."""
     calibration: str
     """The samples on which its layers were judged."""
     rule: Rule
