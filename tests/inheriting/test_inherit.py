@@ -10,6 +10,7 @@ import torch
 import transformers
 
 import leanformer as lf
+from leanformer.inheriting.places import HeadPlaces
 from leanformer.inheriting.record import FILE, Inheritance
 from leanformer.models import families
 from support import tiny_run
@@ -142,6 +143,14 @@ def test_a_name_or_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 def test_heads_that_keys_cannot_group_are_refused() -> None:
     with pytest.raises(ValueError, match="heads=9 must be a multiple of kv_groups=2"):
         lf.inherit(shaken(SMALL["qwen3"]), heads=9, random=True)
+
+
+def test_a_family_with_another_layout_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were heads outside and query, key and value inside, copies would be of the wrong columns."""
+    places = HeadPlaces.places
+    monkeypatch.setattr(HeadPlaces, "places", lambda self, axis: places(self, axis).flip(0))
+    with pytest.raises(ValueError, match="heads cannot be added to ViT|heads cannot be added to VisionTransformer"):
+        lf.inherit(shaken(SMALL["vit"]), heads=8, new_heads="copied", random=True)
 
 
 def test_a_model_with_another_head_is_refused_by_name(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ from leanformer.models.weights import from_pretrained, has_tokenizer, is_saved, 
 from leanformer.training.run import held_out_inputs, is_run
 
 Model = str | Path | nn.Module
+ROUNDING = 1e-2
+"""Of the largest output: by so much sums in bfloat16 may differ when their order changes."""
 
 
 def inherit(
@@ -99,10 +101,10 @@ def check_new_heads(new_heads: str) -> NewHeads:
 
 def weights_of(model: nn.Module) -> str:
     """A digest of a model's weights."""
-    plain = {
-        name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in model.state_dict().items()
-    }
-    return fingerprint(*(part for item in sorted(plain.items()) for part in item))
+    parts: list[str | torch.Tensor] = []
+    for name, tensor in sorted(model.state_dict().items()):
+        parts += [name, tensor.float() if tensor.is_floating_point() else tensor]  # NumPy has no bfloat16
+    return fingerprint(*parts)
 
 
 def _counts(name: str, given: Numbers | str | None) -> Numbers | None:
@@ -182,7 +184,7 @@ def choose_and_transfer(
     _carry_over(trained, lean)
     progress("measuring what changed")
     loss, changed = calibration.loss(), calibration.loss(lean)
-    cast(Any, lean).inheritance = Inheritance(
+    record = Inheritance(
         model=name,
         weights=weights_of(trained),
         calibration=inputs.source,
@@ -201,7 +203,19 @@ def choose_and_transfer(
         seed=seed,
         **fields_of(circumstances()),
     )
+    _check_function(record, calibration)
+    cast(Any, lean).inheritance = record
     return lean
+
+
+def _check_function(record: Inheritance, calibration: Calibration) -> None:
+    """Added heads and neurons must not change the function; if they do, tensors are not laid out as is assumed."""
+    largest = calibration.whole.value.abs().max().item()
+    if record.function_kept and record.difference > ROUNDING * largest:
+        raise ValueError(
+            f"heads cannot be added to {record.model}: outputs changed by {record.difference:.1e}, of at most {largest:.1e}. "
+            f"Tensors of the family {record.before.family} do not hold query, key and value, then heads, then columns"
+        )
 
 
 def _most_active(calibration: Calibration, after: Architecture) -> dict[str, torch.Tensor]:

@@ -1,5 +1,7 @@
 """The terminal table of an inheritance: the layers of the trained model, and which of them stay."""
 
+from pathlib import Path
+
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
@@ -9,7 +11,7 @@ from leanformer.inheriting.record import Inheritance
 
 
 def table(record: Inheritance) -> Table:
-    title = f"Layers of {record.model}, judged on {record.calibration}"
+    title = f"Layers of {Path(record.model).name}"
     found = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     measured = any(row.without is not None for row in record.scores)
     for column in ("layer", "influence", *((f"{record.loss} without it",) if measured else ())):
