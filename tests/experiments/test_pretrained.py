@@ -10,12 +10,15 @@ import transformers
 from safetensors.torch import load_file
 
 import leanformer as lf
+from leanformer.data.order import Share
 from leanformer.experiments.plan import read_plan
 from leanformer.inheriting.record import Inheritance
+from leanformer.tasks.base import load
 from leanformer.training.run import read_run
 from support import tiny_run
 from support.command import call
 from support.glue import write_glue
+from support.llama_cpp import tiny_llama, written_by_llama_cpp
 
 compare = partial(lf.compare, tiny_run.recipe(), seeds=2, jobs=1, progress=False, report=False)
 
@@ -150,3 +153,30 @@ def test_texts_are_read_with_the_trained_models_tokenizer(tmp_path: Path) -> Non
     )
     assert record.arms["original"].architecture.options["vocab_size"] == 30
     assert list(record.arms) == ["original", "lean", "shallow", "random"]
+
+
+def test_a_file_of_llama_cpp_is_healed(tmp_path: Path) -> None:
+    """The original begins with the file itself, lean with half its layers; the tokenizer is the file's."""
+    written_by_llama_cpp(tiny_llama(), tmp_path / "tiny.gguf")
+    record = lf.compare(
+        "pydoc",
+        pretrained=tmp_path / "tiny.gguf",
+        settings={"task.length": 16, "training.teacher": str(tmp_path / "tiny.gguf")},
+        arms=["original", "lean"],
+        steps=2,
+        seeds=1,
+        jobs=1,
+        out=tmp_path / "out",
+        progress=False,
+        report=False,
+    )
+    made = Inheritance.read(tmp_path / "out" / "pretrained" / "lean" / "inheritance.json")
+    assert (made.loss, len(made.layers), made.after.stages[0].heads) == ("next-token loss", 1, 8)
+    model, data = (
+        lf.from_pretrained(tmp_path / "tiny.gguf"),
+        load(read_run(tmp_path / "out" / "original" / "seed-0").task),
+    )
+    sums = data.evaluate(model, Share(), torch.device("cpu"))
+    assert record.runs["original"]["0"].evaluations[0].scores["loss"] == pytest.approx(
+        data.score(sums)["loss"], rel=1e-6
+    )

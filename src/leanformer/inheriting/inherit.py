@@ -213,8 +213,9 @@ def _check_function(record: Inheritance, calibration: Calibration) -> None:
     largest = calibration.whole.value.abs().max().item()
     if record.function_kept and record.difference > ROUNDING * largest:
         raise ValueError(
-            f"heads cannot be added to {record.model}: outputs changed by {record.difference:.1e}, of at most {largest:.1e}. "
-            f"Tensors of the family {record.before.family} do not hold query, key and value, then heads, then columns"
+            f"heads cannot be added to {record.model}: outputs changed by {record.difference:.1e}, of at most "
+            f"{largest:.1e}. Tensors of the family {record.before.family} are not in the order that is needed: query, "
+            f"key and value, then heads, then columns"
         )
 
 
