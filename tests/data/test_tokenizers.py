@@ -54,6 +54,20 @@ def test_a_saved_tokenizer_is_one_of_transformers(tmp_path: Path) -> None:
     assert read.eos_token == texts.END
 
 
+def test_documents_end_as_a_trained_models_tokenizer_ends_them(tmp_path: Path) -> None:
+    letters = sorted(tokens.pre_tokenizers.ByteLevel.alphabet())
+    for end in (["</s>"], []):
+        vocabulary = {letter: index for index, letter in enumerate([*letters, *end])}
+        made = tokens.Tokenizer(tokens.models.BPE(vocabulary, []))
+        made.pre_tokenizer = tokens.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.save(str(tmp_path / "tokenizer.json"))
+        if end:
+            data = NextToken(tokenizer=str(tmp_path)).load()
+            assert data.held_out.tokens[-1] == vocabulary["</s>"]
+    with pytest.raises(ValueError, match=r"the tokenizer has no token that ends a document \(<\|endoftext\|>, </s>, "):
+        NextToken(tokenizer=str(tmp_path), length=64).load()
+
+
 def test_at_most_so_many_training_tokens() -> None:
     data = NextToken(length=50, most_tokens=1000).load()
     assert len(data.train.tokens) == 1000

@@ -28,6 +28,8 @@ from leanformer.data.pieces import cut, encoded
 from leanformer.foundation.records.files import read_json, write_json
 from leanformer.models.weights import has_tokenizer, saved_in
 
+OTHER_ENDS = ("</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
+"""What ends a document in tokenizers of trained models, where they do not have our token for it."""
 SPECIAL = {"bpe": [END], "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]}
 GPT2 = "openai-community/gpt2"
 """GPT-2's tokenizer on the hub."""
@@ -293,9 +295,10 @@ def _is_whole(folder: Path) -> bool:
 
 def _pack(folder: Path, documents: Iterable[str], made: Tokenizer, end: str, most: int | None, source: str) -> None:
     dtype = np.uint16 if made.get_vocab_size() <= 1 << 16 else np.uint32
-    mark = made.token_to_id(end)
+    mark = next((number for word in (end, *OTHER_ENDS) if (number := made.token_to_id(word)) is not None), None)
     if mark is None:
-        raise BadData(f"{source}: the tokenizer has no token {end}, which ends a document; use another tokenizer")
+        known = ", ".join((end, *OTHER_ENDS))
+        raise BadData(f"{source}: the tokenizer has no token that ends a document ({known}); use another tokenizer")
     counts = {"tokens": 0, "bytes": 0, "documents": 0}
     shown, encode = itertools.tee(documents)
     with (folder / "tokens.bin").open("wb") as file:
