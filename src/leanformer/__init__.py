@@ -56,6 +56,8 @@ _HOMES = {
     "Run": "training.run",
     "save_pretrained": "models.weights",
     "Setting": "costs.setting",
+    "status": "experiments.status",
+    "Status": "experiments.status",
     "Stage": "architecture",
     "Sweep": "experiments.sweep_records",
     "sweep": "experiments.sweep",
@@ -96,6 +98,8 @@ if TYPE_CHECKING:
     from leanformer.experiments.measuring import measure as measure
     from leanformer.experiments.recipe import Recipe as Recipe
     from leanformer.experiments.recipes import RECIPES as RECIPES
+    from leanformer.experiments.status import Status as Status
+    from leanformer.experiments.status import status as status
     from leanformer.experiments.sweep import sweep as sweep
     from leanformer.experiments.sweep_records import Sweep as Sweep
     from leanformer.inheriting.inherit import inherit as inherit

@@ -19,6 +19,7 @@ from leanformer.designing.record import DesignRecord
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.glue import Glue
 from leanformer.experiments.sentences import as_sentence
+from leanformer.experiments.status import Status
 from leanformer.experiments.sweep_records import Sweep
 from leanformer.foundation.records.base import Record
 from leanformer.inheriting.record import Inheritance
@@ -33,6 +34,7 @@ from leanformer.report import (
     page,
     result,
     scorecard,
+    status,
     sweep,
     tables,
 )
@@ -201,6 +203,17 @@ class DesignView(RecordView[DesignRecord]):
 
     def rows(self, record: DesignRecord) -> list[dict[str, Any]]:
         return frames.design(record)
+
+
+class StatusView(RecordView[Status]):
+    def table(self, record: Status) -> Table:
+        return status.table(record)
+
+    def sentences(self, record: Status) -> list[str]:
+        return [as_sentence(phrase) for phrase in record.sentences()]
+
+    def rows(self, record: Status) -> list[dict[str, Any]]:
+        return [run.model_dump() for run in record.runs]
 
 
 class InheritanceView(RecordView[Inheritance]):

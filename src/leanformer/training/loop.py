@@ -102,12 +102,12 @@ def _train(
         stopping = _is_stopping(stop, accelerator, state)
         if state.losses.is_full():
             mean = state.losses.log(state.step)  # waits for the device, so that the clock sees whole steps
-            clock.pause()
+            clock.pause(state.step)
             progress(state.step, mean)
         if settings.is_evaluated(state.step) or settings.is_saved(state.step) or stopping:
             state.losses.check(state.step)
             state.losses.check_weights(stepper.parameters, state.step)
-            clock.pause()
+            clock.pause(state.step)
         if settings.is_evaluated(state.step):
             state.evaluations.append(evaluator.evaluate(state.step))
         if settings.is_saved(state.step) or stopping:

@@ -89,6 +89,12 @@ def step_seconds(folder: Path) -> list[float]:
     return [line["seconds"] / line["steps"] for line in read_lines(folder / TIMING) if _is_timing(line)]
 
 
+def steps_done(folder: Path) -> int:
+    """The last step that a run's clock wrote down; 0 if there is none, and for runs of older versions."""
+    steps = [line.get("step") for line in read_lines(folder / TIMING) if _is_timing(line)]
+    return next((step for step in reversed(steps) if type(step) is int and step >= 0), 0)
+
+
 def _is_timing(line: Any) -> bool:
     """Whether a line holds seconds and steps, unchanged; those of 0.1 have no checksum."""
     numbers: list[Any] = [line.get("seconds"), line.get("steps")] if isinstance(line, dict) else [None]
@@ -112,10 +118,10 @@ class Clock:
         if self._began is None:
             self._began = time.perf_counter()
 
-    def pause(self) -> None:
-        """Write down what the steps since `start` took."""
+    def pause(self, step: int) -> None:
+        """Write down what the steps since `start` took, of which `step` is the last."""
         if self._began is not None and self.steps and self.accelerator.is_main_process:
-            record: dict[str, Any] = {"steps": self.steps, "seconds": time.perf_counter() - self._began}
+            record: dict[str, Any] = {"steps": self.steps, "seconds": time.perf_counter() - self._began, "step": step}
             record["check"] = _check(record)
             if torch.cuda.is_available():
                 record["peak_bytes"] = torch.cuda.max_memory_allocated()

@@ -35,6 +35,7 @@ KINDS = {
     "own-result": "leanformer.experiments.own_loop.result:OwnResult",
     "sweep-plan": "leanformer.experiments.sweep_records:SweepPlan",
     "sweep": "leanformer.experiments.sweep_records:Sweep",
+    "status": "leanformer.experiments.status:Status",
     "glue": "leanformer.experiments.glue:Glue",
     "scorecard": "leanformer.paper.record:Scorecard",
 }

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import socket
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +134,39 @@ def locked(folder: Path, name: str = ".lock") -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise ValueError(f"another process is working in {folder}: wait for it, or choose another folder") from None
+    sign = folder / f"{name}ed-by"
     try:
+        with suppress(OSError):  # it is for people only; a full disk is found where it matters
+            sign.write_text(f"{socket.gethostname()} {os.getpid()}", encoding="utf-8")
         yield
     finally:
+        with suppress(OSError):
+            sign.unlink(missing_ok=True)
         lock.release()
+
+
+def worker_in(folder: Path, name: str = ".lock") -> str:
+    """Host and process that work in a folder, as "host 123"; empty if none does.
+
+    The lock itself is not tried, since that could keep out a process that starts now. A process of another host cannot
+    be looked at: it is believed to be alive.
+    """
+    try:
+        host, process = (folder / f"{name}ed-by").read_text(encoding="utf-8").split()
+        alive = host != socket.gethostname() or _is_alive(int(process))
+    except (OSError, ValueError):  # no such file, or half a file
+        return ""
+    return f"{host} {process}" if alive else ""
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except PermissionError:  # another user's
+        return True
+    except OSError:
+        return False
+    return process > 0
 
 
 def number(value: Any) -> float:

@@ -28,6 +28,7 @@ VIEWS = {
     "result": "leanformer.report.views:ResultView",
     "comparison": "leanformer.report.views:ComparisonView",
     "sweep": "leanformer.report.views:SweepView",
+    "status": "leanformer.report.views:StatusView",
     "glue": "leanformer.report.views:GlueView",
     "scorecard": "leanformer.report.views:ScorecardView",
 }

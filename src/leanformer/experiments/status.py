@@ -1,0 +1,155 @@
+"""What became of a study's runs so far: which wait, train, have stopped, have failed or are done."""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar, Literal, get_args
+
+from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
+from leanformer.experiments.own_loop.records import OwnPlan
+from leanformer.experiments.own_loop.result import is_finished as is_own_finished
+from leanformer.experiments.plan import folder_of
+from leanformer.foundation.formats import counted, duration
+from leanformer.foundation.records.base import Record, RecordPart
+from leanformer.foundation.records.files import worker_in
+from leanformer.runners.base import read_failure
+from leanformer.training.monitoring import step_seconds, steps_done
+from leanformer.training.result import is_finished
+from leanformer.training.run import RUN, read_run
+
+State = Literal["running", "queued", "stopped", "failed", "done"]
+"""Of a run: a process trains it; nothing has been done; it was begun and no process trains it; it diverged; it has a
+result."""
+RECENT = 20
+"""Stretches of steps by which the speed of a run is judged."""
+
+
+class RunStatus(RecordPart):
+    """One run."""
+
+    place: str
+    """Its folder, from the study's on."""
+    name: str
+    seed: int
+    state: State
+    step: int
+    steps: int
+    where: str = ""
+    """Host and process that train it."""
+    step_seconds: float | None = None
+    seconds_left: float | None = None
+    reason: str = ""
+    """Why it failed, or what is wrong with its folder."""
+
+
+class Status(Record):
+    """All runs of a study."""
+
+    kind: ClassVar[str] = "status"
+    version: ClassVar[int] = 2
+
+    study: str
+    runs: list[RunStatus]
+
+    def of(self, *states: State) -> list[RunStatus]:
+        return [run for run in self.runs if run.state in states]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to train."""
+        return not self.of("running", "queued", "stopped")
+
+    def sentences(self) -> list[str]:
+        counts = [f"{len(found)} {state}" for state in get_args(State) if (found := self.of(state))]
+        said = [f"{counted(len(self.runs), 'run')}: {', '.join(counts)}"]
+        known = [run.seconds_left for run in self.of("running") if run.seconds_left is not None]
+        if known:
+            said.append(f"the runs that train now take {duration(max(known))} more at their present speed")
+        return said + [f"{run.place} failed: {run.reason}" for run in self.of("failed")]
+
+    def glance(self) -> str:
+        return f"{self.study!r}, {self.sentences()[0]}"
+
+
+def status(study: str | Path) -> Status:
+    """The runs in the folder of a comparison, a sweep or GLUE, or in any folder that holds some.
+
+    >>> lf.status("runs/compare-digits").is_over
+    """
+    folder = Path(study)
+    if not folder.is_dir():
+        raise ValueError(f"{study} is not a folder")
+    runs = [*_trained_here(folder), *_of_own_loops(folder)]
+    if not runs:
+        raise ValueError(f"{study} holds no runs: it has neither a {RUN} nor an {OWN_PLAN}")
+    return Status(study=str(study), runs=runs)
+
+
+def _trained_here(study: Path) -> Iterator[RunStatus]:
+    for path in sorted(study.rglob(RUN)):
+        folder, place = path.parent, str(path.parent.relative_to(study))
+        try:
+            run = read_run(folder)
+        except ValueError as error:
+            yield RunStatus(place=place, name="", seed=0, state="failed", step=0, steps=0, reason=str(error))
+            continue
+        yield _judged(folder, place, run.name, run.seed, run.training.steps)
+
+
+def _judged(folder: Path, place: str, name: str, seed: int, steps: int) -> RunStatus:
+    worker, step = worker_in(folder), steps_done(folder)
+    speeds, reason = step_seconds(folder)[-RECENT:], read_failure(folder) or ""
+    state: State
+    if is_finished(folder):
+        state, step = "done", steps
+    elif worker:
+        state, reason = "running", ""
+    elif reason:
+        state = "failed"
+    else:
+        state = "stopped" if step or speeds or any(folder.glob("checkpoints/*")) else "queued"
+    speed = statistics.median(speeds) if speeds else None
+    return RunStatus(
+        place=place,
+        name=name,
+        seed=seed,
+        state=state,
+        step=min(step, steps),
+        steps=steps,
+        where=worker if state == "running" else "",
+        step_seconds=speed,
+        seconds_left=(steps - step) * speed if speed is not None and state == "running" else None,
+        reason=reason,
+    )
+
+
+def _of_own_loops(study: Path) -> Iterator[RunStatus]:
+    """Runs of training loops of one's own, of which only the results are seen."""
+    for path in sorted(study.rglob(OWN_PLAN)):
+        for arm, seed in OwnPlan.read(path).runs():
+            folder = folder_of(path.parent, arm, seed)
+            done, reason = is_own_finished(folder), read_failure(folder) or ""
+            state: State = "done" if done else "failed" if reason else "queued"
+            place = str(folder.relative_to(study))
+            yield RunStatus(
+                place=place, name=arm, seed=seed, state=state, step=int(done), steps=1, reason="" if done else reason
+            )
+
+
+def open_commands(study: str | Path, program: Sequence[str] = ("leanformer",)) -> list[str]:
+    """One command for each run that is open: queued or stopped. They are for any launcher.
+
+    Each may be started on any host that sees the folder, in any order, and again after a stop: a run that is done or
+    being trained elsewhere is left alone.
+    """
+    folder = Path(study)
+    if own := next(iter(sorted(folder.rglob(OWN_PLAN))), None):
+        raise ValueError(
+            f"{own.parent} is the comparison of a training loop of one's own, whose runs have no commands: repeat the "
+            "comparison's command"
+        )
+    waiting = status(study).of("queued", "stopped")
+    return [shlex.join([*program, "train", str(folder / run.place)]) for run in waiting]
