@@ -43,6 +43,9 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def prepared(page: str) -> dict[str, Any]:
     """What a page's reader has already."""
+    if page == "trained_models.md":
+        sizes = dict(width=24, depth=6, heads=12, head_dim=2, mlp_dim=8, vocab_size=9, max_position_embeddings=16)
+        lf.save_pretrained(lf.create("bert-base-uncased", **sizes), "path/to/minilm")
     if page != "conditioning.md":
         return {"lf": lf}
     model = families.build(SMALL["vit"])
