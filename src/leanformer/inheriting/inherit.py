@@ -37,7 +37,7 @@ def inherit(
     *,
     depth: Numbers | str | None = None,
     heads: Numbers | str | None = None,
-    keep: Keep | Regime = "head_dim",
+    keep: Keep | Regime = "fixed",
     mlp_dim: Numbers | str | None = None,
     layers: str | Sequence[int] = "influence",
     new_heads: NewHeads = "fresh",
