@@ -1,5 +1,6 @@
 """What a finished run keeps: its model, and what its result can be made from again; more if it is asked to."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -94,3 +95,14 @@ def test_it_takes_a_fraction_of_the_space(tmp_path: Path) -> None:
         train(folder)
         sizes[asked] = sum(path.stat().st_size for path in folder.rglob("*.safetensors"))
     assert sizes[False] < 0.35 * sizes[True]
+
+
+def test_others_may_read_what_a_run_wrote_as_any_new_file(tmp_path: Path) -> None:
+    folder = trained.described(tmp_path, steps=2, evaluations=1, save_every=None)
+    mask = os.umask(0o027)
+    try:
+        train(folder)
+    finally:
+        os.umask(mask)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in folder.rglob("*.safetensors")}
+    assert modes == dict.fromkeys(("model.safetensors", "outcomes.safetensors"), 0o640)

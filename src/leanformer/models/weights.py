@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from leanformer.architecture import Architecture
-from leanformer.foundation.records.files import read_json, write_json
+from leanformer.foundation.records.files import read_json, with_usual_mode, write_json
 from leanformer.foundation.records.sums import check_seal, sha256, unseal
 from leanformer.models import families
 from leanformer.models import preprocessing as preparing
@@ -59,6 +59,8 @@ def save_pretrained(
         _save_for_transformers(model, folder, given, auto_map)
     else:
         _save_for_timm(model, folder, given)
+    for file in folder.glob("*.safetensors"):
+        with_usual_mode(file)
     write_card(model, folder, with_code=bool(auto_map))
 
 

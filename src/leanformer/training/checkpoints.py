@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from leanformer.foundation.records.files import flush, read_json, read_text
+from leanformer.foundation.records.files import flush, read_json, read_text, with_usual_mode
 from leanformer.foundation.records.sums import SUMS, seal, sha256
 
 STATE = "state.json"
@@ -145,6 +145,7 @@ def _write(folder: Path, tensors: Mapping[str, Tensors], state: Mapping[str, Any
     for name, group in tensors.items():
         own, aliases[name] = _unshared(group)
         save_file(own, folder / f"{name}.safetensors")
+        with_usual_mode(folder / f"{name}.safetensors")
     text = json.dumps({"aliases": aliases, **state}, allow_nan=False)
     (folder / STATE).write_text(text, encoding="utf-8")
     files = sorted(folder.iterdir())

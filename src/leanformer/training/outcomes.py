@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from leanformer.foundation.records.files import replacing
+from leanformer.foundation.records.files import replacing, with_usual_mode
 from leanformer.training.result import Result
 
 OUTCOMES = "outcomes.safetensors"
@@ -40,6 +40,7 @@ def write_outcomes(folder: Path, outcomes: Shaped[Tensor, " samples"]) -> None:
     kept = outcomes.to(torch.uint8) if outcomes.dtype == torch.bool else outcomes.to(torch.float32)
     with replacing(folder / OUTCOMES) as aside:
         save_file({_NAME: kept.contiguous()}, aside)
+        with_usual_mode(aside)
 
 
 def read_outcomes(folder: Path, result: Result) -> Float[ndarray, " samples"] | None:

@@ -114,6 +114,14 @@ def read_text(path: Path) -> str:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
 
 
+def with_usual_mode(path: Path) -> None:
+    """Let others read a file as they may read any new one; safetensors writes files for their owner alone."""
+    mask = os.umask(0)
+    os.umask(mask)
+    with suppress(OSError):  # some file systems have no modes
+        path.chmod(0o666 & ~mask)
+
+
 def read_lines(path: Path) -> Iterator[Any]:
     """The values of a file of JSON lines; nothing if there is no such file."""
     if not path.is_file():
