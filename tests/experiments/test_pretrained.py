@@ -76,6 +76,34 @@ def test_the_same_command_resumes(compared: tuple[Path, lf.Comparison], trained:
     assert all(torch.equal(tensor, load_file(file)[name]) for name, tensor in weights.items())
 
 
+def test_arms_are_added_to_what_is_there(trained: Path, tmp_path: Path) -> None:
+    asked = dict(pretrained=trained, lean="depth=1,heads=4", seeds=1, out=tmp_path)
+    compare(**asked, arms=["original", "lean", "shallow"])
+    more = compare(**asked, arms=["original", "lean"], arm=["grown:heads=4"])
+    assert set(more.arms) == {"original", "lean", "shallow", "grown"}
+    assert set(read_plan(tmp_path).starts) == {"original", "lean", "shallow", "grown"}
+    compare(**asked, arms=["original", "lean", "shallow"])
+
+
+def test_a_dry_run_refuses_what_the_comparison_would(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"lean cannot begin with .*: heads=1 is fewer"):
+        compare(pretrained=trained, lean="depth=1,heads=1", out=tmp_path, dry_run=True)
+    assert compare(pretrained=trained, out=tmp_path, dry_run=True).runs == 8
+
+
+def test_choices_that_contradict_a_trained_model_are_refused(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="model and pretrained both say which model is the original"):
+        compare(pretrained=trained, model="vit_tiny_patch16_224", out=tmp_path)
+    with pytest.raises(ValueError, match=r"training\.teacher must be a saved model's folder, got nowhere"):
+        compare(settings={"training.teacher": "nowhere"}, out=tmp_path)
+
+
+def test_an_arm_called_random_is_any_arm_without_a_trained_model(tmp_path: Path) -> None:
+    record = compare(arms=["original", "lean"], arm=["random:depth=1"], lean="depth=1,heads=4", seeds=1, out=tmp_path)
+    assert record.arms["random"].architecture.stages[0].heads == 2
+    assert list(record.verdict.others) == ["random"]
+
+
 def test_layers_and_heads_are_chosen_as_asked(trained: Path, tmp_path: Path) -> None:
     asked = dict(lean="depth=1,heads=4", layers="1", new_heads="copied", arms=["lean", "wide"])
     compare(pretrained=trained, **asked, seeds=1, out=tmp_path)
@@ -92,7 +120,7 @@ def test_arms_may_choose_layers_of_their_own(trained: Path, tmp_path: Path) -> N
         "late": ("given", [1]),
         "early": ("first", [0]),
     }
-    with pytest.raises(ValueError, match=r"late cannot begin with .*: .* was made in another way or of other weights"):
+    with pytest.raises(ValueError, match=r"late holds a model that was made in another way or of other weights"):
         compare(pretrained=trained, arms=["original"], arm=["late:depth=1,layers=[0]"], seeds=1, out=tmp_path)
     with pytest.raises(ValueError, match="layers and new_heads say what is taken of a trained model; give pretrained"):
         compare(arm=arms, out=tmp_path)
@@ -133,8 +161,8 @@ def test_what_cannot_be_inherited_is_said_before_training(trained: Path, tmp_pat
 def test_texts_are_read_with_the_trained_models_tokenizer(tmp_path: Path) -> None:
     """An encoder without a head and without a tokenizer.json is fine-tuned on GLUE."""
     write_glue(tmp_path, "sst2", rows=40)
-    config = transformers.BertConfig(
-        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=30
+    config = transformers.BertConfig(  # with more embeddings than the tokenizer has words, as many models have
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=32
     )
     transformers.BertModel(config).save_pretrained(tmp_path / "bert")
     letters = "abcdefghijklmnopqrstuvwxy"
@@ -151,7 +179,7 @@ def test_texts_are_read_with_the_trained_models_tokenizer(tmp_path: Path) -> Non
         progress=False,
         report=False,
     )
-    assert record.arms["original"].architecture.options["vocab_size"] == 30
+    assert record.arms["original"].architecture.options["vocab_size"] == 32
     assert list(record.arms) == ["original", "lean", "shallow", "random"]
 
 

@@ -116,6 +116,9 @@ with locked(Path({str(tmp_path)!r})):
     assert worker_in(tmp_path) == ""
     (tmp_path / ".locked-by").write_text("another-host 7")
     assert worker_in(tmp_path) == "another-host 7"
+    for path in tmp_path.iterdir():
+        os.utime(path, (0, 0))
+    assert worker_in(tmp_path) == "", "nothing has changed for long"
     for damaged in ("", "x", "a b c", f"{socket.gethostname()} x", f"{socket.gethostname()} -1"):
         (tmp_path / ".locked-by").write_text(damaged)
         assert worker_in(tmp_path) == ""
@@ -133,6 +136,15 @@ def test_own_loops_are_shown_and_have_no_commands(tmp_path: Path) -> None:
     assert sorted(run.state for run in status(tmp_path).runs) == ["done"] * 3 + ["failed"] * 3
     with pytest.raises(ValueError, match="a training loop of one's own, whose runs have no commands"):
         open_commands(tmp_path)
+
+
+def test_the_code_of_a_users_task_is_not_needed(tmp_path: Path) -> None:
+    folder = tiny_run.described(tmp_path / "lean" / "seed-0")
+    written = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**written, "task": {"kind": "elsewhere.py:Mine"}}))
+    assert states(tmp_path) == {"lean/seed-0": "queued"}
+    with locked(tmp_path):
+        assert status(tmp_path).worker
 
 
 def test_what_is_no_study_is_refused(tmp_path: Path) -> None:

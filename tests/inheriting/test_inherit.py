@@ -75,10 +75,11 @@ def test_a_lean_model_loses_what_its_record_says() -> None:
         assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_stages_lose_layers_separately() -> None:
+def test_stages_lose_layers_separately(tmp_path: Path) -> None:
     model = shaken(SMALL["swin"])
     inputs = families.example_inputs(SMALL["swin"])
-    lean = lf.inherit(model, depth=[1, 1, 1, 1], layers="greedy", inputs=inputs["x"])
+    lean = lf.inherit(model, depth=[1, 1, 1, 1], layers="greedy", inputs=inputs["x"], out=tmp_path, report=False)
+    assert Inheritance.read(tmp_path / FILE).scores[2].without is None, "no layer of its stage can go"
     assert [stage.depth for stage in lf.describe(lean).stages] == [1, 1, 1, 1]
     assert {row.stage for row in lean.inheritance.scores if row.removed} == {0, 2}
 
@@ -129,6 +130,35 @@ def test_the_command_says_what_is_wrong_in_one_line(options: str, bert: Path, tm
     assert said.startswith("leanformer: ")
     assert WRONG[options] in said
     assert not (tmp_path / "out").exists()
+
+
+def test_models_are_not_overwritten(bert: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(bert, tmp_path / "copied"))
+    with pytest.raises(ValueError, match="holds a model, which would be lost; name another folder"):
+        lf.inherit(copied, depth=2, random=True, out=copied)
+    lf.inherit(copied, depth=2, random=True, out=tmp_path / "lean", report=False)
+    lf.inherit(copied, depth=1, random=True, out=tmp_path / "lean", report=False)  # an earlier lean model may go
+    with pytest.raises(ValueError, match="out is the folder of the trained model itself"):
+        lf.inherit(tmp_path / "lean", heads=8, random=True, out=tmp_path / "lean")
+
+
+def test_models_whose_layers_differ_are_refused() -> None:
+    model = shaken(SMALL["vit"].resized(heads=[2, 4]))
+    for asked in ({"depth": 1}, {"heads": 8}):
+        with pytest.raises(ValueError, match="the trained model has layers of different sizes"):
+            lf.inherit(model, **asked, random=True)
+    with pytest.raises(ValueError, match="the lean model has layers of different sizes"):
+        lf.inherit(shaken(SMALL["vit"]), heads=[4, 8], random=True)
+
+
+def test_positions_keep_their_precision() -> None:
+    model = shaken(SMALL["llama"])
+    positions = model.model.rotary_emb.inv_freq.clone()
+    model.to(torch.bfloat16).model.rotary_emb.inv_freq = positions  # as transformers reads such models
+    lean = lf.inherit(model, heads=8, random=True)
+    assert next(lean.parameters()).dtype == torch.bfloat16
+    assert torch.equal(lean.model.rotary_emb.inv_freq, positions)
+    assert lean.inheritance.difference == 0
 
 
 def test_a_name_or_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:

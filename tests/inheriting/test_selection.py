@@ -90,7 +90,9 @@ def test_layers_by_hand_must_fit() -> None:
         check_given([0, 1], [0] * 6, [3])
     with pytest.raises(ValueError, match="stage 2 keeps no layer"):
         check_given([0, 1], [0, 0, 1], None)
-    check_given([2, 0], [0, 0, 1], [1, 1])
+    with pytest.raises(ValueError, match="layers of a stage stand before those of the next one"):
+        check_given([2, 0], [0, 0, 1], [1, 1])
+    check_given([1, 0, 2], [0, 0, 1], [2, 1])
 
 
 @pytest.mark.parametrize("key", ["vit", "tnt", "volo", "gpt2", "bert", "qwen3"])

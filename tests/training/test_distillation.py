@@ -83,6 +83,7 @@ def test_hidden_states_are_compared_layer_by_layer(teacher: Path) -> None:
 def test_layers_are_paired(tmp_path: Path) -> None:
     assert layer_map("", 3, 6) == [1, 3, 5]
     assert layer_map("", 6, 6) == list(range(6))
+    assert layer_map("", 6, 4) == [0, 1, 1, 2, 3, 3]
     (tmp_path / "inheritance.json").write_text(json.dumps({"layers": [0, 3, 5], "scores": [{}] * 6}))
     assert layer_map(str(tmp_path), 3, 6) == [0, 3, 5]
     assert layer_map(str(tmp_path), 3, 12) == [3, 7, 11], "inherited from another model than the teacher"
@@ -142,6 +143,16 @@ def test_a_teacher_that_answers_otherwise_is_refused(teacher: Path, tmp_path: Pa
     for wrong in ({"teacher_share": 1.5}, {"teacher_temperature": 0}, {"teacher_hidden": -1}, {"teacher": 3}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
             tiny_run.training(**wrong)
+
+
+def test_a_task_that_does_not_call_its_model_is_refused(teacher: Path) -> None:
+    class Inside:
+        def loss(self, model: torch.nn.Module, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
+            return model.forward(given[0]).sum()
+
+    student = shaken(tiny_run.architecture())
+    with pytest.raises(ValueError, match=r"the task never calls its model as model\(...\)"):
+        Teacher(settings(teacher), student, CPU).loss(Inside(), student, batch())  # type: ignore[arg-type]
 
 
 def test_padding_is_not_learned_from_the_teacher(tmp_path: Path) -> None:

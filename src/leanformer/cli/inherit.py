@@ -75,7 +75,9 @@ def inherit(
     computes the same function until it is trained. The table shows every layer; the record is inheritance.json beside
     the model. `leanformer compare RECIPE --pretrained MODEL` proves what the lean model is worth after training.
     """
-    arguments = given(locals()) | {"out": writable(out or Path("runs") / f"inherit-{Path(model).stem}")}
+    usual = Path("runs") / f"inherit-{Path(model).name.removesuffix('.gguf')}"
+    arguments = given({**locals(), "out": writable(out or usual)})
+    del arguments["usual"]
     from leanformer.inheriting.inherit import inherit as run
 
     lean = run(**arguments, progress=True)

@@ -35,6 +35,7 @@ from leanformer.foundation.arguments import ArgumentError, names, writable
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.files import locked
 from leanformer.foundation.records.keeping import publish
+from leanformer.models.weights import is_saved
 from leanformer.runners import choose
 from leanformer.runners.base import Event
 from leanformer.runners.choice import findable_jobs
@@ -288,6 +289,8 @@ def run_comparison(
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     jobs = findable_jobs(jobs, recipe.task, recipe.architectures().values(), hooks.say)
     check_tracker(log_with)
+    if recipe.training.teacher and not is_saved(recipe.training.teacher):
+        raise ValueError(f"training.teacher must be a saved model's folder, got {recipe.training.teacher}")
     with contextlib.ExitStack() as stack:
         from_first_process(lambda: stack.enter_context(locked(out)))
         data = tasks.load(recipe.task)

@@ -25,6 +25,7 @@ from leanformer.experiments.hooks import Hooks
 from leanformer.experiments.judging.power import earlier_spread, power_words
 from leanformer.experiments.overrides import arm_names
 from leanformer.experiments.plan import ComparisonPlan, folder_of, make_plan
+from leanformer.experiments.pretrained import check_starts
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.registration import wanted_rule
 from leanformer.experiments.summary import RECORD
@@ -163,6 +164,7 @@ def forecast(arguments: Mapping[str, Any], recipe: Recipe, out: Path, hooks: Hoo
         hooks.say(line)
     budget = Budget.parse(asked("budget") or recipe.budget)
     fitted = recipe.fitted(data.options)
+    check_starts(fitted)
     for line in data.remarks(fitted.original):
         hooks.say(line)
     plan = make_plan(

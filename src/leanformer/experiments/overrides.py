@@ -110,6 +110,8 @@ def adjusted(
     if start:
         recipe = started(recipe, str(start))
     recipe = _of_a_trained_model(recipe, pretrained, layers, new_heads)
+    if model is not None and recipe.pretrained:
+        raise ArgumentError("{model} and {pretrained} both say which model is the original: give one of them")
     if model is not None:
         recipe = replace(recipe, original=_for_task(model, recipe))
     if original:
@@ -192,7 +194,8 @@ def _refitted(recipe: Recipe) -> Recipe:
 
 def with_lean(recipe: Recipe, lean: Architecture) -> Recipe:
     """With another lean design, which the arm `random` shares."""
-    others = {arm: lean if arm == RANDOM else design for arm, design in recipe.others.items()}
+    shared = RANDOM if recipe.pretrained else ""
+    others = {arm: lean if arm == shared else design for arm, design in recipe.others.items()}
     return replace(recipe, lean=lean, others=others)
 
 
@@ -208,17 +211,28 @@ def _of_a_trained_model(
     recipe = replace(recipe, pretrained=folder, layers=layers or recipe.layers, new_heads=new_heads or recipe.new_heads)
     if pretrained is None:
         return recipe
+    if recipe.start:
+        raise ArgumentError("{start} and {pretrained} both say what models begin with: give one of them")
     if not is_saved(folder):
         raise ArgumentError("{pretrained} must be a saved model's folder or a .gguf file, got {folder}", folder=folder)
     if "tokenizer" in (plain := recipe.task.to_dict()):
         recipe = replace(recipe, task=tasks.read({**plain, "tokenizer": tokenizers.folder_of(Path(folder))}))
-    original = _for_task(folder, recipe)
+    original = _with_whole_vocabulary(_for_task(folder, recipe), models.architecture_of(folder))
     half = [max(1, stage.depth // 2) for stage in original.stages]
     lean = original.resized(
         depth=half if len(half) > 1 else half[0], heads=[2 * stage.heads for stage in original.stages]
     )
     arms = (ORIGINAL, LEAN, SHALLOW)
     return replace(recipe, original=original, lean=lean, arms=arms, others={RANDOM: lean}, start="")
+
+
+def _with_whole_vocabulary(design: Architecture, trained: Architecture) -> Architecture:
+    """As many tokens as the trained model has, which may be more than its tokenizer knows."""
+    wanted = design.options.get("vocab_size")
+    if wanted is None:
+        return design
+    config: Any = getattr(models.family(trained.family), "config", lambda _: None)(trained)
+    return design.with_options(vocab_size=max(wanted, getattr(config, "vocab_size", 0)))
 
 
 def with_arms(recipe: Recipe, arms: Arms) -> Recipe:

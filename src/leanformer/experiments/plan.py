@@ -23,7 +23,7 @@ from leanformer.foundation.records.circumstances import Circumstances, circumsta
 from leanformer.foundation.registry import without_folder
 from leanformer.tasks.base import Data, Task
 from leanformer.training.result import RESULT, Result, check_data, is_finished, with_current_task
-from leanformer.training.run import PlainTraining, Run, differences, read_run, write_run
+from leanformer.training.run import PlainTraining, Run, check_run, differences, read_run, write_run
 from leanformer.training.settings import Training
 
 PLAN = "plan.json"
@@ -237,7 +237,7 @@ def make_plan(
         training=recipe.training,
         margin=recipe.margin,
         start=recipe.start,
-        starts={arm: path for arm, path in (starts or {}).items() if arm in recipe.arms},
+        starts={**(there.starts if there is not None else {}), **(starts or {})},
         pretrained=recipe.pretrained,
         original=recipe.original,
         lean=recipe.lean,
@@ -277,9 +277,12 @@ def to_next_look(plan: ComparisonPlan, out: Path) -> ComparisonPlan | None:
 
 def write_plan(plan: ComparisonPlan, task: Task, out: Path) -> None:
     """Write a plan down, with a folder for every run. A run that is there already must be the planned one."""
+    planned = {folder_of(out, arm, seed): plan.run(arm, seed, task) for arm, seed in plan.runs()}
+    for folder, run in planned.items():
+        check_run(run, folder)
     plan.write(out / PLAN, indent=2)
-    for arm, seed in plan.runs():
-        write_run(plan.run(arm, seed, task), folder_of(out, arm, seed))
+    for folder, run in planned.items():
+        write_run(run, folder)
 
 
 def finished_runs(out: Path, plan: ComparisonPlan) -> int:
@@ -294,7 +297,8 @@ def _check_fit(arm: str, design: Architecture, data: Data) -> None:
     except ValueError as error:
         raise ValueError(f"{arm}: {error}") from error
     for option, wanted in data.options.items():
-        if option in design.options and design.options[option] != wanted:
+        found = design.options.get(option, wanted)
+        if found != wanted and not (option == "vocab_size" and found > wanted):  # trained models round it up
             raise ValueError(f"{arm} is built with {option}={design.options[option]!r}, but the data need {wanted!r}")
 
 

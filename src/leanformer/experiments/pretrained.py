@@ -19,9 +19,9 @@ from leanformer.inheriting.inherit import check_new_heads, choose_and_transfer, 
 from leanformer.inheriting.places import NewHeads
 from leanformer.inheriting.record import FILE, GIVEN, Inheritance, Rule
 from leanformer.inheriting.selection import check_given, given_layers
-from leanformer.inheriting.sizes import check_inheritable
-from leanformer.inheriting.units import stages_of
+from leanformer.inheriting.sizes import check_inheritable, stage_numbers
 from leanformer.models import families
+from leanformer.models.names import architecture_of
 from leanformer.models.weights import from_pretrained
 from leanformer.tasks.base import Data
 
@@ -51,6 +51,27 @@ class Way:
         return cast(Rule, self.layers if isinstance(self.layers, str) else GIVEN)
 
 
+def check_starts(recipe: Recipe) -> None:
+    """Raise a `ValueError` if an arm cannot begin with the recipe's trained model; nothing is loaded."""
+    if recipe.pretrained:
+        before = architecture_of(recipe.pretrained)
+        for arm, design in recipe.architectures().items():
+            if arm != RANDOM:
+                _way(recipe, arm, before, replace(before, stages=design.stages))
+
+
+def _way(recipe: Recipe, arm: str, before: Architecture, after: Architecture) -> Way:
+    """How an arm is made of the trained model, if it can be."""
+    try:
+        check_inheritable(before, after)
+        way = Way.of(recipe, arm, before, after)
+        if not isinstance(way.layers, str):
+            check_given(way.layers, stage_numbers(before), [stage.depth for stage in after.stages])
+    except ValueError as error:
+        raise ValueError(f"{arm} cannot begin with {recipe.pretrained}: {error}") from error
+    return way
+
+
 def starts_of(recipe: Recipe, data: Data, out: Path, say: Callable[[str], None]) -> dict[str, str]:
     """By arm, the saved model that it begins with; empty if the recipe names no trained model."""
     if not recipe.pretrained:
@@ -65,24 +86,13 @@ def starts_of(recipe: Recipe, data: Data, out: Path, say: Callable[[str], None])
         if after.stages == before.stages:
             starts[arm] = recipe.pretrained
             continue
-        folder = out / FOLDER / arm
-        try:
-            way = Way.of(recipe, arm, before, after)
-            _check(way, trained, after)
-            if not _is_made(folder, after, way, weights):
-                say(f"{arm}: taking weights from {recipe.pretrained}")
-                _make(folder, recipe.pretrained, trained, after, way, data)
-        except ValueError as error:
-            raise ValueError(f"{arm} cannot begin with {recipe.pretrained}: {error}") from error
+        folder, way = out / FOLDER / arm, _way(recipe, arm, before, after)
+        if not _is_made(folder, after, way, weights):
+            say(f"{arm}: taking weights from {recipe.pretrained}")
+            _make(folder, recipe.pretrained, trained, after, way, data)
         say(f"{arm}: {'; '.join(Inheritance.read(folder / FILE).sentences()[1:])}")
         starts[arm] = str(folder)
     return starts
-
-
-def _check(way: Way, trained: nn.Module, after: Architecture) -> None:
-    check_inheritable(families.describe(trained), after)
-    if not isinstance(way.layers, str):
-        check_given(way.layers, stages_of(trained), [stage.depth for stage in after.stages])
 
 
 def _is_made(folder: Path, after: Architecture, way: Way, weights: str) -> bool:
@@ -101,32 +111,39 @@ def _is_made(folder: Path, after: Architecture, way: Way, weights: str) -> bool:
 
 def _make(folder: Path, name: str, trained: nn.Module, after: Architecture, way: Way, data: Data) -> None:
     lean = choose_and_transfer(
-        trained, name, after, way.layers, way.new_heads, training_samples(data), seed=0, progress=lambda message: None
+        trained,
+        name,
+        after,
+        way.layers,
+        way.new_heads,
+        training_samples(data, trained),
+        seed=0,
+        progress=lambda message: None,
     )
     save_inherited(lean, folder, name, report=False, say=lambda message: None)
 
 
-def training_samples(data: Data, count: int = SAMPLES) -> Inputs:
-    """A task's first training samples, as its models get them."""
+def training_samples(data: Data, model: nn.Module, count: int = SAMPLES) -> Inputs:
+    """A task's first training samples, as it would call this model with them."""
     size = count if data.size is None else min(count, data.size)
     batch = next(iter(data.batches(Order(seed=0, batch=size, size=data.size), range(1), Share())))
-    seen = _Seen()
+
+    def note(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        raise _Called(Call(args, {name: value for name, value in kwargs.items() if name != "labels"}))
+
+    handle = model.register_forward_pre_hook(note, with_kwargs=True)
     try:
-        data.loss(seen, batch)
+        data.loss(model, batch)
     except _Called as called:
-        kwargs = {name: value for name, value in called.call.kwargs.items() if name != "labels"}
-        return Inputs(Call(called.call.args, kwargs), f"{size} training samples of {data.source}")
-    raise ValueError(f"{data.source} never calls its model, so layers cannot be judged on it")
+        return Inputs(called.call, f"{size} training samples of {data.source}")
+    finally:
+        handle.remove()
+    raise ValueError(f"{data.source} never calls its model as model(...), so layers cannot be judged on it")
 
 
 class _Called(Exception):  # noqa: N818
+    """A model was called; it is not run."""
+
     def __init__(self, call: Call) -> None:
         super().__init__()
         self.call = call
-
-
-class _Seen(nn.Module):
-    """Stands in for a model, to learn what a task calls it with."""
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        raise _Called(Call(args, kwargs))

@@ -14,11 +14,11 @@ from leanformer.experiments.own_loop.result import is_finished as is_own_finishe
 from leanformer.experiments.plan import folder_of
 from leanformer.foundation.formats import counted, duration
 from leanformer.foundation.records.base import Record, RecordPart
-from leanformer.foundation.records.files import worker_in
+from leanformer.foundation.records.files import read_json, worker_in
 from leanformer.runners.base import read_failure
 from leanformer.training.monitoring import step_seconds, steps_done
 from leanformer.training.result import is_finished
-from leanformer.training.run import RUN, read_run
+from leanformer.training.run import RUN
 
 State = Literal["running", "queued", "stopped", "failed", "done"]
 """Of a run: a process trains it; nothing has been done; it was begun and no process trains it; it diverged; it has a
@@ -53,6 +53,8 @@ class Status(Record):
 
     study: str
     runs: list[RunStatus]
+    worker: str = ""
+    """Host and process that work on the study as a whole, and may describe further runs."""
 
     def of(self, *states: State) -> list[RunStatus]:
         return [run for run in self.runs if run.state in states]
@@ -60,7 +62,7 @@ class Status(Record):
     @property
     def is_over(self) -> bool:
         """Whether there is nothing left to train."""
-        return not self.of("running", "queued", "stopped")
+        return not self.worker and not self.of("running", "queued", "stopped")
 
     def sentences(self) -> list[str]:
         counts = [f"{len(found)} {state}" for state in get_args(State) if (found := self.of(state))]
@@ -85,18 +87,20 @@ def status(study: str | Path) -> Status:
     runs = [*_trained_here(folder), *_of_own_loops(folder)]
     if not runs:
         raise ValueError(f"{study} holds no runs: it has neither a {RUN} nor an {OWN_PLAN}")
-    return Status(study=str(study), runs=runs)
+    return Status(study=str(study), runs=runs, worker=worker_in(folder))
 
 
 def _trained_here(study: Path) -> Iterator[RunStatus]:
     for path in sorted(study.rglob(RUN)):
         folder, place = path.parent, str(path.parent.relative_to(study))
-        try:
-            run = read_run(folder)
-        except ValueError as error:
-            yield RunStatus(place=place, name="", seed=0, state="failed", step=0, steps=0, reason=str(error))
+        try:  # as plain values: the code of a user's task need not be here
+            written = read_json(path)
+            name, seed, steps = str(written["name"]), int(written["seed"]), int(written["training"]["steps"])
+        except (ValueError, TypeError, KeyError) as error:
+            reason = f"{path} is damaged: {error}"
+            yield RunStatus(place=place, name="", seed=0, state="failed", step=0, steps=0, reason=reason)
             continue
-        yield _judged(folder, place, run.name, run.seed, run.training.steps)
+        yield _judged(folder, place, name, seed, steps)
 
 
 def _judged(folder: Path, place: str, name: str, seed: int, steps: int) -> RunStatus:

@@ -10,6 +10,7 @@ from numpy import ndarray
 
 from leanformer import tasks
 from leanformer.costs.closed_forms import Setting, formula
+from leanformer.experiments.arms import RANDOM, SHALLOW
 from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves, Variant
 from leanformer.experiments.failing import NothingFinished, nothing_finished
 from leanformer.experiments.judging.estimates import estimate
@@ -74,6 +75,7 @@ def summarise(out: Path) -> Comparison:
             rule=plan.rule,
             diverged=[arm for arm, _ in failures],
             outcomes=_outcomes(out, results),
+            controls=(SHALLOW, RANDOM) if plan.pretrained else (SHALLOW,),
         ),
         failures={f"{arm}, seed {seed}": text for (arm, seed), text in failures.items()},
         tuning=_tuning(out, plan, metric),

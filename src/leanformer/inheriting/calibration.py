@@ -1,7 +1,7 @@
 """What a trained model does on a few samples: how much each layer changes its input, and what is lost without it.
 
 A layer's block influence is 1 − cos(input, output), the mean over tokens (ShortGPT, Men and others 2024): a layer of
-little influence hands on what it got.
+little influence returns nearly its input.
 """
 
 from __future__ import annotations
@@ -69,17 +69,24 @@ class Calibration:
     def change(self, model: nn.Module | None = None) -> Loss:
         """How far a model's answers are from those of the whole model; 0 for the same function."""
         output = self.whole if model is None else self._output(model)
-        ours, theirs = output.value.double(), self.whole.value.double().to(output.value.device)
+        ours, theirs = self._rows(output.value), self._rows(self.whole.value.to(output.value.device))
         if self.whole.is_logits and theirs.shape[-1] > 1:
-            wanted = theirs.log_softmax(-1).flatten(0, -2)
-            divergence = F.kl_div(ours.log_softmax(-1).flatten(0, -2), wanted, log_target=True, reduction="batchmean")
+            wanted = theirs.log_softmax(-1)
+            divergence = F.kl_div(ours.log_softmax(-1), wanted, log_target=True, reduction="batchmean")
             return Loss("divergence", max(0.0, divergence.item()))
         return Loss("distance", ((ours - theirs).norm() / theirs.norm().clamp(min=1e-30)).item())
+
+    def _rows(self, output: Float[Tensor, "*rest"]) -> Float[Tensor, "rows size"]:
+        """One row per answer; those about padding do not count."""
+        mask = self.call.kwargs.get("attention_mask")
+        if mask is not None and mask.shape == output.shape[:-1]:
+            return output[mask.bool().to(output.device)].float()
+        return output.flatten(0, -2).float()
 
     def largest_difference(self, model: nn.Module) -> float:
         """Of any output, absolutely."""
         output = self._output(model).value
-        return (output.double() - self.whole.value.double().to(output.device)).abs().max().item()
+        return (self._rows(output) - self._rows(self.whole.value.to(output.device))).abs().max().item()
 
     # Layers
 
@@ -110,7 +117,7 @@ class Calibration:
         return values.mean().item()
 
     def without(self, layers: Sequence[int]) -> Loss:
-        """What the model loses when these layers hand on what they get."""
+        """What the model loses when these layers return their input."""
         with bypassed(self.model, [self.layers[number] for number in layers]):
             return self.loss(self.model)
 
@@ -162,7 +169,7 @@ class _Output:
 
 @contextmanager
 def bypassed(model: nn.Module, paths: Sequence[str]) -> Iterator[None]:
-    """While it is open, these layers hand on what they get."""
+    """While it is open, these layers return their input."""
 
     def skip(_: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         streams = [before for before, _ in _streams(args, kwargs, output)]

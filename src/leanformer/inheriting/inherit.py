@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -28,8 +29,8 @@ from leanformer.models.weights import from_pretrained, has_tokenizer, is_saved, 
 from leanformer.training.run import held_out_inputs, is_run
 
 Model = str | Path | nn.Module
-ROUNDING = 1e-2
-"""Of the largest output: by so much sums in bfloat16 may differ when their order changes."""
+ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.1}
+"""By precision, the share of the largest output by which outputs may differ when sums change their order."""
 
 
 def inherit(
@@ -81,7 +82,7 @@ def inherit(
     """
     check_types(locals())
     check_new_heads(new_heads)
-    folder = None if out is None else writable(Path(out))
+    folder = None if out is None else _free(writable(Path(out)), model)
     trained, name = _trained(model)
     sizes = {name: _counts(name, text) for name, text in (("depth", depth), ("heads", heads), ("mlp_dim", mlp_dim))}
     after, by_hand = wanted_architecture(trained, keep=keep, layers=layers, **sizes)
@@ -91,6 +92,15 @@ def inherit(
     if folder is not None:
         save_inherited(lean, folder, model, report=report, say=RunsProgress(progress).say)
     return lean
+
+
+def _free(folder: Path, model: Model) -> Path:
+    """A folder that holds no model but one that was inherited before."""
+    if (folder / "config.json").is_file() and not (folder / FILE).is_file():
+        raise ArgumentError("{out}: {folder} holds a model, which would be lost; name another folder", folder=folder)
+    if not isinstance(model, nn.Module) and folder.resolve() == Path(model).resolve():
+        raise ArgumentError("{out} is the folder of the trained model itself; name another folder")
+    return folder
 
 
 def check_new_heads(new_heads: str) -> NewHeads:
@@ -211,7 +221,8 @@ def choose_and_transfer(
 def _check_function(record: Inheritance, calibration: Calibration) -> None:
     """Added heads and neurons must not change the function; if they do, tensors are not laid out as is assumed."""
     largest = calibration.whole.value.abs().max().item()
-    if record.function_kept and record.difference > ROUNDING * largest:
+    rounding = ROUNDING.get(next(calibration.model.parameters()).dtype, 0.1)
+    if record.function_kept and not record.difference <= rounding * largest:  # also NaN
         raise ValueError(
             f"heads cannot be added to {record.model}: outputs changed by {record.difference:.1e}, of at most "
             f"{largest:.1e}. Tensors of the family {record.before.family} are not in the order that is needed: query, "
@@ -255,11 +266,15 @@ def save_inherited(lean: nn.Module, folder: Path, model: Model, *, report: bool,
     """Save a lean model with its record, and the tokenizer of the trained one."""
     save_pretrained(lean, folder)
     if not isinstance(model, nn.Module):
-        _copy_tokenizer(saved_in(Path(model)), folder)
+        _copy_companions(saved_in(Path(model)), folder)
     publish(cast(Any, lean).inheritance, folder / FILE, report=report, say=say)
 
 
-def _copy_tokenizer(source: Path, folder: Path) -> None:
+def _copy_companions(source: Path, folder: Path) -> None:
+    """What stands beside a trained model and is needed to use it: how images are prepared, and the tokenizer."""
+    for name in ("preprocessor_config.json", "preprocessing.json"):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)
     from leanformer.models.huggingface.folders import tokenizer_of
 
     if has_tokenizer(source):

@@ -9,8 +9,9 @@ from leanformer.foundation.formats import NOTHING, counted, joined, parameters, 
 from leanformer.foundation.records.base import PlainArchitecture, RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord
 from leanformer.inheriting.places import NewHeads
+from leanformer.training.distillation import INHERITANCE
 
-FILE = "inheritance.json"
+FILE = INHERITANCE
 GIVEN = "given"
 Rule = Literal["influence", "ablation", "greedy", "first", "even", "given"]
 """How layers were chosen: by block influence, by the loss without each, by the loss without all so far, the first,
@@ -18,7 +19,7 @@ every k-th, or by hand."""
 REASONS: dict[str, str] = {
     "influence": "those that change their input most",
     "ablation": "those without which alone the model loses most",
-    "greedy": "what is left when the layer that is missed least goes, again and again",
+    "greedy": "what is left when the layer whose removal costs least is removed, again and again",
     "first": "the first",
     "even": "evenly spaced",
     GIVEN: "given by hand",
@@ -104,12 +105,12 @@ class Inheritance(DatedRecord):
 
     def _heads(self) -> list[str]:
         old, new = (joined([_heads_of(stage) for stage in design.layers], ", ") for design in (self.before, self.after))
-        first = self.before.layers[0], self.after.layers[0]
-        if first[0].heads == first[1].heads:
+        pairs = list(zip(self.before.stages, self.after.stages, strict=False))
+        if all(ours.heads == theirs.heads for ours, theirs in pairs):
             return []
-        if first[0].head_dim != first[1].head_dim:
+        if any(ours.head_dim != theirs.head_dim for ours, theirs in pairs):
             return [f"heads of {old} are divided into heads of {new}, which changes the function"]
-        how = {"fresh": "fresh, and nothing is read of them at first", "copied": "copies, which share an output"}
+        how = {"fresh": "fresh, and their output weights start at zero", "copied": "copies, which share an output"}
         return [f"heads were {old} and are {new}; the new ones are {how[self.new_heads]}"]
 
     def glance(self) -> str:

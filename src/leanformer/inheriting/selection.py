@@ -24,7 +24,7 @@ class Selection:
     wanted: Sequence[int]
     """For each stage, how many layers stay."""
     influences: list[float] = field(default_factory=list)
-    without: list[float] = field(default_factory=list)
+    without: list[float | None] = field(default_factory=list)
     """What the model loses without each layer alone."""
     removed: list[int] = field(default_factory=list)
     """By the greedy rule, the layers that go, in order."""
@@ -62,13 +62,15 @@ class Selection:
         return self._in_stages(choose)
 
     def _losses(self, calibration: Calibration, progress: Progress) -> list[float]:
+        losses = []
         for layer in range(self.depth):
             progress(f"without layer {layer} of {self.depth}")
-            self.without.append(calibration.without([layer]).value)
-        return self.without
+            losses.append(calibration.without([layer]).value)
+        self.without = [*losses]
+        return losses
 
     def _greedy(self, calibration: Calibration, progress: Progress) -> list[int]:
-        """Take away the layer that is missed least, then the one that is missed least without it, and so on."""
+        """Remove the layer whose removal costs least, then the one whose removal costs least without it, and so on."""
         spare = [len(self.of_stage(stage)) - count for stage, count in enumerate(self.wanted)]
         total = sum(spare)
         while any(spare):
@@ -80,7 +82,7 @@ class Selection:
                 progress(f"layer {len(self.removed) + 1} of {total} to go: trying {layer}")
                 losses[layer] = calibration.without([*self.removed, layer]).value
             if not self.removed:
-                self.without = [losses.get(layer, float("nan")) for layer in range(self.depth)]
+                self.without = [losses.get(layer) for layer in range(self.depth)]
             least = min(candidates, key=lambda layer: losses[layer])
             self.removed.append(least)
             spare[self.stages[least]] -= 1
@@ -132,6 +134,9 @@ def check_given(layers: Sequence[int], stages: Sequence[int], wanted: Sequence[i
         )
     if twice := [layer for layer in layers if list(layers).count(layer) > 1]:
         raise ArgumentError("{layers}: layer {twice} is given twice; each layer can stay once", twice=twice[0])
+    order = [stages[layer] for layer in layers]
+    if order != sorted(order):
+        raise ArgumentError("{layers}: layers of a stage stand before those of the next one, got {given}", given=layers)
     found = [sum(stages[layer] == stage for layer in layers) for stage in range(max(stages) + 1)]
     if 0 in found:
         raise ArgumentError("{layers}: stage {empty} keeps no layer; each needs one", empty=found.index(0) + 1)

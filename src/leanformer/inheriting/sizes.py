@@ -25,13 +25,12 @@ def wanted_architecture(
 ) -> tuple[Architecture, list[int] | None]:
     """The lean architecture, and the layers that were given by hand. What cannot be inherited is refused."""
     before, stages = families.describe(trained), stages_of(trained)
+    _check_alike(before, "trained")
     by_hand = given_layers(layers)
     if depth is None and heads is None and mlp_dim is None and by_hand is None:
         raise ArgumentError("nothing would change: give {depth}, {heads} or {mlp_dim}")
     after = before.resized(heads=heads, mlp_dim=mlp_dim, keep=keep) if heads or mlp_dim else before
     if depth is not None or by_hand is not None:
-        if len(before.merged().stages) > max(stages) + 1:
-            raise ValueError("a model with a schedule of heads cannot lose layers: its layers are of different sizes")
         counts = None if depth is None else [stage.depth for stage in before.resized(depth=depth).stages]
         if by_hand is not None:
             check_given(by_hand, stages, counts)
@@ -42,8 +41,26 @@ def wanted_architecture(
     return after, by_hand
 
 
+def stage_numbers(architecture: Architecture) -> list[int]:
+    """For each layer, the stage that it belongs to by construction; 0 where stages are a schedule."""
+    if families.family(architecture.family).stage_count is None:
+        return [0] * architecture.depth
+    return [number for number, stage in enumerate(architecture.stages) for _ in range(stage.depth)]
+
+
+def _check_alike(design: Architecture, which: str) -> None:
+    """A schedule of heads gives the layers of one stage different sizes."""
+    if families.family(design.family).stage_count is None and len(design.merged().stages) > 1:
+        raise ValueError(
+            f"the {which} model has layers of different sizes ({design}); only models whose layers are alike can be "
+            "inherited"
+        )
+
+
 def check_inheritable(before: Architecture, after: Architecture) -> None:
     """Layers can go, heads can be added or divided, and MLPs can have any size; nothing else."""
+    _check_alike(before, "trained")
+    _check_alike(after, "lean")
     for number, (old, new) in enumerate(zip(before.stages, after.stages, strict=False), start=1):
         where = f" in stage {number}" if len(before.stages) > 1 else ""
         if new.depth > old.depth:

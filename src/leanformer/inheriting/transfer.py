@@ -47,8 +47,20 @@ def inherited(trained: nn.Module, architecture: Architecture, transfer: Transfer
         model.load_state_dict(_Weights(trained, model, transfer).state())
     if hasattr(model, "tie_weights"):
         cast(Any, model).tie_weights()
+    _like(trained, model)
+    return model.train(trained.training)
+
+
+def _like(trained: nn.Module, model: nn.Module) -> None:
+    """On the trained model's device, and in its precision; buffers that are not saved stay as upstream made them."""
     first = next(trained.parameters())
-    return model.to(device=first.device, dtype=first.dtype).train(trained.training)
+    model.to(first.device)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(first.dtype)
+    saved = trained.state_dict().keys()
+    dtypes = {name: buffer.dtype for name, buffer in trained.named_buffers() if name in saved}
+    for name, buffer in model.named_buffers():
+        buffer.data = buffer.data.to(dtypes.get(name, buffer.dtype))
 
 
 class _Weights:

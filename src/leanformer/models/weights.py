@@ -59,7 +59,7 @@ def save_pretrained(
         _save_for_transformers(model, folder, given, auto_map)
     else:
         _save_for_timm(model, folder, given)
-    for file in folder.glob("*.safetensors"):
+    for file in folder.glob("model*.safetensors"):
         with_usual_mode(file)
     write_card(model, folder, with_code=bool(auto_map))
 

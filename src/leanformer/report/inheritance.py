@@ -26,4 +26,4 @@ def table(record: Inheritance) -> Table:
 
 
 def _gone(removed: int | None) -> str:
-    return "goes" if removed is None else f"goes as number {removed}"
+    return "removed" if removed is None else f"removed as number {removed}"

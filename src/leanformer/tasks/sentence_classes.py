@@ -13,12 +13,14 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
+from leanformer.conditioning.probing import unwrap
 from leanformer.data import glue, tokenizers
 from leanformer.data.fingerprints import fingerprint, ragged
 from leanformer.data.glue import GLUE_TASKS, GlueTask, Rows
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, tuning_rows
 from leanformer.data.pieces import encoded
+from leanformer.models.base import Inputs
 from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.settings import check
 
@@ -154,7 +156,15 @@ class SentenceClassesData(Data):
 
     def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         ids, mask, labels = batch
-        return model(input_ids=ids, attention_mask=mask, labels=labels).loss
+        return model(**self._inputs(model, ids, mask), labels=labels).loss
+
+    def _inputs(self, model: nn.Module, ids: Int[Tensor, "batch tokens"], mask: Int[Tensor, "batch tokens"]) -> Inputs:
+        """What a model is called with; which sentence a token is of, where the model can tell sentences apart."""
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if getattr(getattr(unwrap(model), "config", None), "type_vocab_size", 0) < 2:
+            return inputs
+        ends = ids == self.tokenizer.token_to_id("[SEP]")
+        return {**inputs, "token_type_ids": ((ends.cumsum(1) > ends.long()).long() * mask).clamp(max=1)}
 
     def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
         """Rank correlations are not sums: the first process evaluates everything, the others add zeros."""
@@ -175,7 +185,7 @@ class SentenceClassesData(Data):
         for start in range(0, len(split), EVALUATED):
             rows = np.arange(start, min(start + EVALUATED, len(split)))
             ids, mask, _ = split.padded(rows, split.width(rows), self.padding)
-            outputs.append(model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits.float().cpu())
+            outputs.append(model(**self._inputs(model, ids.to(device), mask.to(device))).logits.float().cpu())
         return torch.cat(outputs).numpy()
 
     def score(self, sums: Mapping[str, float]) -> dict[str, float]:

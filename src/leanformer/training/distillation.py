@@ -7,8 +7,8 @@ squared distance where there is one number per sample. Hidden states are compare
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ INHERITANCE = "inheritance.json"
 
 
 @dataclass
-class _Seen:
+class _ModelCall:
     """One call of a model: what it got, and what it and its layers gave."""
 
     args: tuple[Any, ...]
@@ -42,8 +42,15 @@ class _Seen:
 class Teacher:
     """A trained model that a student learns from."""
 
-    def __init__(self, settings: Training, student: nn.Module, device: torch.device, start: str = "") -> None:
-        self.settings, self.name = settings, settings.teacher
+    def __init__(
+        self,
+        settings: Training,
+        student: nn.Module,
+        device: torch.device,
+        start: str = "",
+        autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self.settings, self.name, self.autocast = settings, settings.teacher, autocast
         self.model = from_pretrained(settings.teacher).to(device).eval().requires_grad_(False)
         self.layers: list[str] = []
         self.student_layers: list[str] = []
@@ -57,10 +64,13 @@ class Teacher:
         share = self.settings.teacher_share
         with _watched(student, self.student_layers, unwrap(student)) as calls:
             own = data.loss(student, batch)
-        return (1 - share) * own + share * sum((self._distance(call) for call in calls), own.new_zeros(()))
+        if not calls:
+            raise ValueError("the task never calls its model as model(...), so that a teacher cannot be called alike")
+        distances = [self._distance(call) for call in calls]
+        return (1 - share) * own + share * sum(distances, own.new_zeros(())) / len(distances)
 
-    def _distance(self, student: _Seen) -> Float[Tensor, ""]:
-        with torch.no_grad(), _watched(self.model, self.layers, self.model) as calls:
+    def _distance(self, student: _ModelCall) -> Float[Tensor, ""]:
+        with torch.no_grad(), self.autocast(), _watched(self.model, self.layers, self.model) as calls:
             self.model(*student.args, **student.kwargs)
         (teacher,) = calls
         found = self._of_answers(student, teacher)
@@ -74,7 +84,7 @@ class Teacher:
             found = found + self.settings.teacher_hidden * distance / len(student.hidden)
         return found
 
-    def _of_answers(self, student: _Seen, teacher: _Seen) -> Float[Tensor, ""]:
+    def _of_answers(self, student: _ModelCall, teacher: _ModelCall) -> Float[Tensor, ""]:
         ours, theirs = student.logits, teacher.logits
         if ours is None or theirs is None or ours.shape != theirs.shape:
             shapes = [None if logits is None else tuple(logits.shape) for logits in (ours, theirs)]
@@ -99,9 +109,9 @@ def _without_padding(logits: Float[Tensor, "batch *tokens size"], kwargs: dict[s
 
 
 @contextmanager
-def _watched(model: nn.Module, layers: Sequence[str], inside: nn.Module) -> Iterator[list[_Seen]]:
+def _watched(model: nn.Module, layers: Sequence[str], inside: nn.Module) -> Iterator[list[_ModelCall]]:
     """While it is open, every call of a model is noted, with the outputs of these layers."""
-    calls: list[_Seen] = []
+    calls: list[_ModelCall] = []
     hidden: list[Tensor] = []
 
     def note_layer(_: nn.Module, __: Any, output: Any) -> None:
@@ -109,7 +119,7 @@ def _watched(model: nn.Module, layers: Sequence[str], inside: nn.Module) -> Iter
 
     def note(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-        calls.append(_Seen(args, kwargs, logits, list(hidden)))
+        calls.append(_ModelCall(args, kwargs, logits, list(hidden)))
         hidden.clear()
 
     with ExitStack() as stack:
@@ -130,7 +140,7 @@ def layer_map(start: str, student: int, teacher: int) -> list[int]:
         written = read_json(path)
         if len(written.get("layers", ())) == student and len(written.get("scores", ())) == teacher:
             return [int(layer) for layer in written["layers"]]
-    return [(number + 1) * teacher // student - 1 for number in range(student)]
+    return [-(-(number + 1) * teacher // student) - 1 for number in range(student)]
 
 
 def _layer_paths(model: nn.Module, what: str) -> list[str]:

@@ -54,10 +54,15 @@ class Run(Record):
 
 def write_run(run: Run, folder: str | Path) -> None:
     """Describe a run in its folder. A folder that describes a run already must describe this one."""
-    path = Path(folder) / RUN
-    if not path.is_file():
+    check_run(run, folder)
+    if not (path := Path(folder) / RUN).is_file():
         run.write(path, indent=2)
-    elif (there := Run.read(path)) != run:
+
+
+def check_run(run: Run, folder: str | Path) -> None:
+    """Raise a `ValueError` if a folder describes another run."""
+    path = Path(folder) / RUN
+    if path.is_file() and (there := Run.read(path)) != run:
         raise ValueError(
             f"{folder} holds another run: {differences(there.to_dict(), run.to_dict())}; use another folder"
         )

@@ -37,13 +37,13 @@ class Stepper:
         self.parameters = list(self.model.parameters())
         self.teacher: Teacher | None = None
         if self.settings.teacher:
-            self.teacher = Teacher(self.settings, self.model, self.accelerator.device, self.start)
+            accelerator = self.accelerator
+            self.teacher = Teacher(self.settings, self.model, accelerator.device, self.start, accelerator.autocast)
 
     def _loss(self, piece: Batch) -> torch.Tensor:
         if self.teacher is None:
             return self.data.loss(self.model, piece)
-        with self.accelerator.autocast():  # the student's own calls are in it anyway
-            return self.teacher.loss(self.data, self.model, piece)
+        return self.teacher.loss(self.data, self.model, piece)
 
     def take(self, batch: Batch, step: int, pieces: int) -> torch.Tensor:
         """Take a step, counted from 0, on this process's share of a batch; returns its mean loss, detached."""

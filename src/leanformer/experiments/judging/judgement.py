@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from pydantic import computed_field
 
 from leanformer.experiments import sentences
-from leanformer.experiments.arms import LEAN, ORIGINAL, RANDOM, SHALLOW
+from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW
 from leanformer.experiments.judging.estimates import Effects, Scores, effects
 from leanformer.experiments.judging.failures import BadRuns, bad_runs
 from leanformer.experiments.judging.stopping_rules import Rule
 from leanformer.experiments.judging.verdicts import Outcome, Outcomes, Pair, Verdict, judge_pairs
 from leanformer.foundation.records.base import RecordPart
 from leanformer.tasks.base import Metric
-
-LEAN_AGAINST = (SHALLOW, RANDOM)
-"""Controls of lean: what heads do is lean against shallow, what a trained model's weights do is lean against random."""
 
 
 class ComparisonVerdict(RecordPart):
@@ -72,6 +69,7 @@ def judge_arms(
     rule: Rule | None = None,
     diverged: Sequence[str] = (),
     outcomes: Mapping[str, Outcomes] | None = None,
+    controls: Sequence[str] = (SHALLOW,),
 ) -> ComparisonVerdict:
     """Lean against original and control, every other arm against the original, all under one error rate.
 
@@ -83,10 +81,11 @@ def judge_arms(
         rule: when results are looked at [default: once, at the seeds that are there].
         diverged: the arm of each run that diverged.
         outcomes: by arm and seed, the outcome of every held-out sample, where they are known.
+        controls: what lean is compared with beside the original; other arms are compared with the original.
     """
     usual = against == ORIGINAL and LEAN in scores
-    others = [arm for arm in scores if arm not in ((ORIGINAL, *LEAN_AGAINST, LEAN) if usual else (against,))]
-    asked = [(LEAN, other) for other in (ORIGINAL, *LEAN_AGAINST)] if usual else []
+    others = [arm for arm in scores if arm not in ((ORIGINAL, *controls, LEAN) if usual else (against,))]
+    asked = [(LEAN, other) for other in (ORIGINAL, *controls)] if usual else []
     known: Mapping[str, Outcomes] = outcomes or {}
     pairs = [
         Pair(arm, other, scores[arm], scores[other], known.get(arm, {}), known.get(other, {}))

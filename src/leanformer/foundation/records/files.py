@@ -7,6 +7,7 @@ import math
 import os
 import socket
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -116,10 +117,11 @@ def read_text(path: Path) -> str:
 
 def with_usual_mode(path: Path) -> None:
     """Let others read a file as they may read any new one; safetensors writes files for their owner alone."""
-    mask = os.umask(0)
-    os.umask(mask)
+    example = path.with_name(f".{path.name}.{os.getpid()}.mode")
     with suppress(OSError):  # some file systems have no modes
-        path.chmod(0o666 & ~mask)
+        example.touch()
+        path.chmod(example.stat().st_mode & 0o777)
+        example.unlink()
 
 
 def read_lines(path: Path) -> Iterator[Any]:
@@ -131,6 +133,10 @@ def read_lines(path: Path) -> Iterator[Any]:
             yield json.loads(line)
         except (ValueError, RecursionError):  # cut off by a kill, or damaged
             continue
+
+
+SILENT = 15 * 60
+"""Seconds without any change after which a process of another host is taken for dead."""
 
 
 @contextmanager
@@ -157,14 +163,18 @@ def worker_in(folder: Path, name: str = ".lock") -> str:
     """Host and process that work in a folder, as "host 123"; empty if none does.
 
     The lock itself is not tried, since that could keep out a process that starts now. A process of another host cannot
-    be looked at: it is believed to be alive.
+    be looked at: it is believed to be alive while something in the folder changes.
     """
     try:
         host, process = (folder / f"{name}ed-by").read_text(encoding="utf-8").split()
-        alive = host != socket.gethostname() or _is_alive(int(process))
+        alive = _is_alive(int(process)) if host == socket.gethostname() else _is_fresh(folder)
     except (OSError, ValueError):  # no such file, or half a file
         return ""
     return f"{host} {process}" if alive else ""
+
+
+def _is_fresh(folder: Path) -> bool:
+    return time.time() - max(path.stat().st_mtime for path in folder.iterdir()) < SILENT
 
 
 def _is_alive(process: int) -> bool:

@@ -9,7 +9,7 @@ from leanformer.report.figures.style import FIXED, GREY, framed, plain_text, sho
 
 def influence_by_layer(record: Inheritance) -> Figure:
     def draw(axes: Axes) -> None:
-        for kept, colour, label in ((True, FIXED, "stays"), (False, GREY, "goes")):
+        for kept, colour, label in ((True, FIXED, "stays"), (False, GREY, "removed")):
             heights = {row.layer: row.influence or 0.0 for row in record.scores if row.kept == kept}
             if heights:
                 axes.bar(list(heights), list(heights.values()), color=colour, label=label)
