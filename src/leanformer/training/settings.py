@@ -52,7 +52,7 @@ class Training:
     teacher: str = ""
     """A saved model to learn from as well; empty for none. It must answer as the trained model does."""
     teacher_share: float = 0.5
-    """Of the loss, what the teacher decides; the task decides the rest. For a teacher only, as the next two."""
+    """Of the loss, the share of the teacher; the rest is that of the task. For a teacher only, as the next two."""
     teacher_temperature: float = 2.0
     """What logits are divided by before they are compared with the teacher's."""
     teacher_hidden: float = 0.0

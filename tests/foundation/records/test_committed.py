@@ -65,3 +65,10 @@ def test_the_best_learning_rates_are_those_of_the_page() -> None:
     assert {best["completep", depth][1] for depth in (2, 4, 8, 16)} == {0.008}
     assert best["standard", 16][0] == pytest.approx(70, abs=0.5)
     assert {round(best["completep", depth][0]) for depth in (2, 4, 8, 16)} == {88, 89}
+
+
+def test_the_default_comparison_was_decided_with_every_set_of_seeds() -> None:
+    rows = read_json(RESULTS / "bench" / "decisions.json")["rows"]
+    assert len(rows) == 10
+    assert {row["outcome"] for row in rows} == {"holds"}
+    assert {row["seeds"] for row in rows} == {4, 6, 9}
