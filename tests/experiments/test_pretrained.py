@@ -42,8 +42,8 @@ def test_arms_begin_with_the_trained_model(compared: tuple[Path, lf.Comparison],
     plan = read_plan(out)
     assert plan.starts == {
         "original": str(trained),
-        "lean": str(out / "pretrained" / "lean"),
-        "shallow": str(out / "pretrained" / "shallow"),
+        "lean": "pretrained/lean",
+        "shallow": "pretrained/shallow",
     }
     assert plan.architectures["random"] == plan.architectures["lean"]
     runs = {arm: read_run(out / arm / "seed-0") for arm in record.arms}
@@ -74,6 +74,23 @@ def test_the_same_command_resumes(compared: tuple[Path, lf.Comparison], trained:
     (out / "pretrained" / "lean" / "inheritance.json").unlink()  # as if it had been killed while it was made
     compare(pretrained=trained, lean="depth=1,heads=4", out=out)
     assert all(torch.equal(tensor, load_file(file)[name]) for name, tensor in weights.items())
+
+
+def test_a_study_can_be_moved_and_trained_from_anywhere(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(trained.parent)
+    asked = dict(arms=["original", "lean"], tune="lr", tune_share=0.5, tune_seeds=1, budgets="1/2,1")
+    compare(pretrained=trained.name, seeds=1, out=tmp_path / "there", **asked)
+    moved = (tmp_path / "there").rename(tmp_path / "here")
+    monkeypatch.chdir(tmp_path)
+    record = compare(pretrained=trained, seeds=2, out="here", **asked)
+    assert record.seeds == [0, 1]
+    for folder in moved.rglob("run.json"):
+        start = read_run(folder.parent).start_in(folder.parent)
+        assert start is not None
+        assert start.is_dir()
+        assert start.resolve() in (trained, (moved / "pretrained" / "lean").resolve())
 
 
 def test_arms_are_added_to_what_is_there(trained: Path, tmp_path: Path) -> None:

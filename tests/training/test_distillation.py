@@ -81,12 +81,12 @@ def test_hidden_states_are_compared_layer_by_layer(teacher: Path) -> None:
 
 
 def test_layers_are_paired(tmp_path: Path) -> None:
-    assert layer_map("", 3, 6) == [1, 3, 5]
-    assert layer_map("", 6, 6) == list(range(6))
-    assert layer_map("", 6, 4) == [0, 1, 1, 2, 3, 3]
+    assert layer_map(None, 3, 6) == [1, 3, 5]
+    assert layer_map(None, 6, 6) == list(range(6))
+    assert layer_map(None, 6, 4) == [0, 1, 1, 2, 3, 3]
     (tmp_path / "inheritance.json").write_text(json.dumps({"layers": [0, 3, 5], "scores": [{}] * 6}))
-    assert layer_map(str(tmp_path), 3, 6) == [0, 3, 5]
-    assert layer_map(str(tmp_path), 3, 12) == [3, 7, 11], "inherited from another model than the teacher"
+    assert layer_map(tmp_path, 3, 6) == [0, 3, 5]
+    assert layer_map(tmp_path, 3, 12) == [3, 7, 11], "inherited from another model than the teacher"
 
 
 def test_training_with_a_teacher_is_resumed_to_the_same_bits(teacher: Path, tmp_path: Path) -> None:

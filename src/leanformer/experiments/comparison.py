@@ -41,6 +41,7 @@ from leanformer.runners.base import Event
 from leanformer.runners.choice import findable_jobs
 from leanformer.training.loop import check_tracker
 from leanformer.training.result import is_finished
+from leanformer.training.run import RUN
 
 if TYPE_CHECKING:
     from leanformer.conditioning.watching import Rule as Projections
@@ -358,7 +359,7 @@ def _plan_tuned(out: Path, recipe: Recipe, data: Data, best: Mapping[str, Mappin
         shared.margin,
         settings=best,
         first_seed=first,
-        starts=shared.starts,
+        starts=shared.starts_below(1),
     )
     take_over(shared, out, plan, folder)
     return plan
@@ -369,7 +370,7 @@ def take_over(shared: ComparisonPlan, folder: Path, tuned: ComparisonPlan, out: 
     for arm, seed in set(shared.runs()) & set(tuned.runs()):
         there, here = folder_of(folder, arm, seed), folder_of(out, arm, seed)
         if shared.training_of(arm) == tuned.training_of(arm) and is_finished(there) and not is_finished(here):
-            shutil.copytree(there, here, dirs_exist_ok=True)
+            shutil.copytree(there, here, dirs_exist_ok=True, ignore=shutil.ignore_patterns(RUN))  # it is written
 
 
 def is_decided(record: Comparison) -> bool:

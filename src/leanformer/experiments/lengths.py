@@ -60,7 +60,13 @@ def shortened(plan: ComparisonPlan, share: float) -> ComparisonPlan:
     steps = {arm: max(FEWEST_STEPS, round(share * whole)) for arm, whole in plan.steps.items()}
     training = plan.training.with_warmup_for(share)
     return plan.changed(
-        steps=steps, training=training, rule=fixed(len(plan.seeds)), tuning=None, lengths=[], amendments=[]
+        steps=steps,
+        training=training,
+        rule=fixed(len(plan.seeds)),
+        tuning=None,
+        lengths=[],
+        amendments=[],
+        starts=plan.starts_below(2),
     )
 
 

@@ -203,7 +203,7 @@ def _of_a_trained_model(
     recipe: Recipe, pretrained: str | Path | None, layers: str | None, new_heads: str | None
 ) -> Recipe:
     """With the design and the tokenizer of a trained model; lean has half its depth and twice its heads."""
-    folder = str(pretrained or recipe.pretrained)
+    folder = str(Path(pretrained).resolve()) if pretrained else recipe.pretrained
     if not folder:
         if layers is not None or new_heads is not None:
             raise ArgumentError("{layers} and {new_heads} need {pretrained}, which names the trained model")
@@ -214,7 +214,9 @@ def _of_a_trained_model(
     if recipe.start:
         raise ArgumentError("{start} and {pretrained} both say what models begin with: give one of them")
     if not is_saved(folder):
-        raise ArgumentError("{pretrained} must be a saved model's folder or a .gguf file, got {folder}", folder=folder)
+        raise ArgumentError(
+            "{pretrained} must be a saved model's folder or a .gguf file, got {given}", given=pretrained
+        )
     if "tokenizer" in (plain := recipe.task.to_dict()):
         recipe = replace(recipe, task=tasks.read({**plain, "tokenizer": tokenizers.folder_of(Path(folder))}))
     original = _with_whole_vocabulary(_for_task(folder, recipe), models.architecture_of(folder))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -50,7 +51,8 @@ class ComparisonPlan(Record):
     margin: float
     start: str = ""
     starts: dict[ArmName, str] = {}
-    """By arm, the saved model that it begins with, where the comparison is one of trained models."""
+    """By arm, the saved model that it begins with, where the comparison is one of trained models. A relative path
+    starts at the plan's own folder."""
     pretrained: str = ""
     """The trained model that these were made of."""
     original: PlainArchitecture
@@ -95,11 +97,18 @@ class ComparisonPlan(Record):
             **self.start_of(arm, seed),
         )
 
-    def start_of(self, arm: str, seed: int) -> dict[str, Any]:
-        """What a run begins with."""
+    def start_of(self, arm: str, seed: int, levels: int = 2) -> dict[str, Any]:
+        """What a run begins with whose folder is so many levels below the plan's."""
         if arm in self.starts:
-            return {"start": self.starts[arm], "start_with": "all"}
+            return {"start": self.starts_below(levels)[arm], "start_with": "all"}
         return {"start": started_from(self.start, arm, seed)}
+
+    def starts_below(self, levels: int) -> dict[str, str]:
+        """The models that arms begin with, as a folder so many levels below sees them."""
+        return {
+            arm: start if os.path.isabs(start) else str(PurePosixPath(*[".."] * levels, start))
+            for arm, start in self.starts.items()
+        }
 
     def training_of(self, arm: str) -> Training:
         return replace(trained_with(self.training, self.settings.get(arm, {})), steps=self.steps[arm])

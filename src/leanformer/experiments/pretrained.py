@@ -91,7 +91,7 @@ def starts_of(recipe: Recipe, data: Data, out: Path, say: Callable[[str], None])
             say(f"{arm}: taking weights from {recipe.pretrained}")
             _make(folder, recipe.pretrained, trained, after, way, data)
         say(f"{arm}: {'; '.join(Inheritance.read(folder / FILE).sentences()[1:])}")
-        starts[arm] = str(folder)
+        starts[arm] = str(folder.relative_to(out))
     return starts
 
 

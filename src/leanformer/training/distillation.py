@@ -47,7 +47,7 @@ class Teacher:
         settings: Training,
         student: nn.Module,
         device: torch.device,
-        start: str = "",
+        start: Path | None = None,
         autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self.settings, self.name, self.autocast = settings, settings.teacher, autocast
@@ -129,15 +129,14 @@ def _watched(model: nn.Module, layers: Sequence[str], inside: nn.Module) -> Iter
         yield calls
 
 
-def layer_map(start: str, student: int, teacher: int) -> list[int]:
+def layer_map(start: Path | None, student: int, teacher: int) -> list[int]:
     """For every layer of the student, the teacher's whose hidden states it learns.
 
     That is the layer that it began with, where the student was inherited from a model of the teacher's depth. Else
     the layers are paired evenly, the last with the last.
     """
-    path = Path(start) / INHERITANCE
-    if start and path.is_file():
-        written = read_json(path)
+    if start is not None and (start / INHERITANCE).is_file():
+        written = read_json(start / INHERITANCE)
         if len(written.get("layers", ())) == student and len(written.get("scores", ())) == teacher:
             return [int(layer) for layer in written["layers"]]
     return [-(-(number + 1) * teacher // student) - 1 for number in range(student)]

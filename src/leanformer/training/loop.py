@@ -86,7 +86,7 @@ def _train(
     order = Order(run.seed, settings.batch, data.size, settings.accumulate, settings.ramp_steps)
     state = State.begin(run, folder, accelerator, order, data)
     state.restore(say)
-    stepper = Stepper(data, settings, accelerator, state.wrapped, state.optimizer, run.start)
+    stepper = Stepper(data, settings, accelerator, state.wrapped, state.optimizer, run.start_in(folder))
     evaluator = Evaluator(state.judged, data, share, accelerator, settings.probe)
     clock = Clock(folder, accelerator)
     if not state.evaluations:

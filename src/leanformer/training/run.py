@@ -49,7 +49,14 @@ class Run(Record):
     start: str = ""
     """A run or saved model whose encoder this one begins with; empty to draw all weights by the seed."""
     start_with: Literal["encoder", "all"] = "encoder"
-    """What is taken of it: all but its head, or its head too where that fits."""
+    """What is taken of it: all but its head, or its head too where that fits. In that case a relative path
+    starts at the run's own folder, so that a study can be moved."""
+
+    def start_in(self, folder: Path) -> Path | None:
+        """Where the model is that a run in this folder begins with."""
+        if not self.start:
+            return None
+        return folder / self.start if self.start_with == "all" else Path(self.start)
 
 
 def write_run(run: Run, folder: str | Path) -> None:

@@ -77,8 +77,8 @@ class State:
         settings = run.training
         seed_everything(run.seed)
         model = build(run.architecture)
-        if run.start:
-            load_start(model, run.start, run.start_with)
+        if start := run.start_in(folder):
+            load_start(model, start, run.start_with)
         else:
             scale_branches(model, settings)
         if accelerator.num_processes > 1 and accelerator.device.type == "cuda":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ class Stepper:
     model: nn.Module
     """The model as the processes share it."""
     optimizer: Any
-    start: str = ""
+    start: Path | None = None
     """What the model began with, where it was not drawn."""
 
     def __post_init__(self) -> None:

@@ -81,7 +81,7 @@ class Trials:
             task=TuningPart(of=self.task),
             training=replace(training, steps=steps, evaluations=1, probe=0),
             seed=seed,
-            **self.comparison.start_of(trial.arm, seed),
+            **self.comparison.start_of(trial.arm, seed, len(self.folder(trial, seed).relative_to(self.out).parts)),
         )
 
     def score(self, trial: Trial) -> float | None:
