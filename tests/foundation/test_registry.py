@@ -232,7 +232,7 @@ def test_a_killed_comparison_of_an_installed_package_resumes_with_workers(
         "--steps",
         "600",
         "--set",
-        "training.save_every=5",
+        "training.save_every=25",
     ]
 
     def compare(out: Path) -> subprocess.Popen[str]:

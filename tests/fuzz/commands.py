@@ -132,6 +132,9 @@ SMALL: dict[str, list[str]] = {
         "--out",
         "{out}",
     ],
+    "inherit": ["{home}/comparison/original/seed-0", "--heads", "4", "--batch", "2", "--out", "{out}"],
+    "status": ["{home}/comparison"],
+    "jobs": ["{home}/comparison"],
     "glue": ["{home}/comparison", "--jobs", "1", "--out", "{out}"],
     "generate": ["{home}/stories", "hello", "--tokens", "3"],
     "report": ["{home}/comparison", "--out", "{out}"],
@@ -169,6 +172,8 @@ GOOD: dict[str, list[str]] = {
     "--projections": ["*.attn.proj"],
     "--table": ["Tab. 2"],
     "--tasks": ["sst2"],
+    "--layers": ["first", "greedy", "0"],
+    "--mlp-dim": ["8", "64"],
 }
 LONG = {
     "--sequences",

@@ -42,7 +42,7 @@ def record(request: pytest.FixtureRequest) -> Record:
 
 def test_kinds_with_a_view_are_kinds_of_record() -> None:
     assert VIEWS.keys() <= KINDS.keys()
-    assert FOUND.keys() >= VIEWS.keys() - {"scorecard", "ranks"}
+    assert FOUND.keys() >= VIEWS.keys() - {"scorecard", "ranks", "status"}
 
 
 def test_a_record_is_short_and_says_what_it_is(record: Record) -> None:

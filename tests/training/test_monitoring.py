@@ -16,7 +16,7 @@ def folder(tmp_path: Path) -> Path:
     for steps in (4, 2):
         clock.start()
         clock.steps = steps
-        clock.pause()
+        clock.pause(step=clock.steps)
     return tmp_path
 
 
