@@ -72,3 +72,22 @@ def test_the_default_comparison_was_decided_with_every_set_of_seeds() -> None:
     assert len(rows) == 10
     assert {row["outcome"] for row in rows} == {"holds"}
     assert {row["seeds"] for row in rows} == {4, 6, 9}
+
+
+def test_the_tuned_losses_are_those_of_the_page() -> None:
+    page = (RESULTS.parent / "docs" / "comparing.md").read_text(encoding="utf-8")
+    record = Comparison.read(RESULTS / "tuned-tinystories-1500" / "comparison.json")
+    assert record.tuned is not None
+    assert record.tuning is not None
+    for arm, row in record.arms.items():
+        shared, best = row.score, record.tuned.arms[arm].score
+        assert shared is not None
+        assert best is not None
+        assert f"| {shared.mean:.3f} ± {shared.t.half:.3f} | {record.tuning.best[arm]['lr']:g} |" in page
+        assert f"| {best.mean:.3f} ± {best.t.half:.3f} |" in page
+    for verdict in (record.verdict, record.tuned.verdict):
+        for found in verdict.lean.values():
+            interval = found.difference.t
+            assert interval is not None
+            said = f"{found.difference.mean:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]".replace("-", "−")
+            assert said in page

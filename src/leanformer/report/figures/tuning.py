@@ -30,6 +30,7 @@ def sensitivity(record: Comparison, tuning: Tuning, name: str) -> Figure:
             axes.plot(*zip(*curve, strict=True), marker="o", color=ink, markersize=4, label=arm)
             best = tuning.best[arm][name]
             axes.plot([best], [dict(curve)[best]], "o", markersize=11, markerfacecolor="none", markeredgecolor=ink)
+        axes.plot([], [], ".", color=GREY, markersize=5, label="screening, with fewer steps")
         axes.set(xlabel=WORDS.get(name, name), ylabel=plain_text(metric_with_unit(metric)))
         axes.set_title(plain_text(f"{record.name}: {metric.name} on the tuning part"))
         log_axis(axes.xaxis)
