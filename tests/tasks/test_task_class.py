@@ -1,4 +1,4 @@
-"""A task that a user writes as a class: what it must say, what it is told, and settings of any plain kind."""
+"""A task that a user writes as a class: what it must say, what it receives, and settings of any plain kind."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
