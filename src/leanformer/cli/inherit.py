@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, cast
 
 import typer
 
-from leanformer.cli.shared import DATA, MODELS, AsJson, Seed, app, given, messages, show
+from leanformer.cli.shared import DATA, MODELS, OUTPUT, AsJson, Seed, app, given, messages, show
 from leanformer.foundation.arguments import writable
 
 
@@ -44,7 +44,7 @@ def inherit(
     new_heads: Annotated[
         Literal["fresh", "copied"],
         typer.Option(
-            help="fresh weights, of which nothing is read at first, or copies that share an output.",
+            help="fresh weights whose output weights start at zero, or copies that share an output.",
             rich_help_panel=MODELS,
         ),
     ] = "fresh",
@@ -65,7 +65,12 @@ def inherit(
     seed: Seed = 0,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Folder for the model [default: runs/inherit-MODEL].", file_okay=False),
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for the model [default: runs/inherit-MODEL].",
+            file_okay=False,
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

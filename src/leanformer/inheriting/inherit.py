@@ -68,7 +68,7 @@ def inherit(
         layers: which layers stay. "influence": those that change their input most; "ablation": those without which
             alone the model loses most; "greedy": the layer that is missed least goes, again and again; "first"; "even":
             every k-th; or their numbers from 0 on, [0, 2, 4] or "0,2,4".
-        new_heads: "fresh": new heads have new weights, of which nothing is read at first; "copied": they are copies,
+        new_heads: "fresh": new heads have new weights, and their output weights start at zero; "copied": they are copies,
             whose output weights add up to what was there.
         inputs: a batch of your own on which layers are judged, in a form that the model takes.
         images, text, random, batch, tokens: or what that batch is made of, as for `lf.measure`.

@@ -16,7 +16,7 @@ from leanformer.architecture import Stage
 from leanformer.inheriting.units import Axis
 
 NewHeads = Literal["fresh", "copied"]
-"""What new heads begin with: weights as a new model draws them, of which nothing is read at first; or those of a head
+"""What new heads begin with: weights as a new model draws them, with output weights of zero; or those of a head
 that is there."""
 NEW = -1
 """Stands for an entry that the trained model does not have."""
