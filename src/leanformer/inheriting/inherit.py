@@ -66,8 +66,8 @@ def inherit(
             "split"): the columns of each head are divided, which changes the function.
         mlp_dim: neurons of each MLP. Of fewer, those with the largest mean activation stay; more change nothing.
         layers: which layers stay. "influence": those that change their input most; "ablation": those without which
-            alone the model loses most; "greedy": what is left when the layer whose removal costs least is removed, again
-            and again; "first"; "even": every k-th; or their numbers from 0 on, [0, 2, 4] or "0,2,4".
+            alone the model loses most; "greedy": what is left when the layer whose removal costs least is removed,
+            again and again; "first"; "even": every k-th; or their numbers from 0 on, [0, 2, 4] or "0,2,4".
         new_heads: "fresh": new heads have new weights, and their output weights start at zero; "copied": they are
             copies, whose output weights add up to what was there.
         inputs: a batch of your own on which layers are judged, in a form that the model takes.
