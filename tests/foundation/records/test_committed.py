@@ -74,9 +74,10 @@ def test_the_default_comparison_was_decided_with_every_set_of_seeds() -> None:
     assert {row["seeds"] for row in rows} == {4, 6, 9}
 
 
-def test_the_tuned_losses_are_those_of_the_page() -> None:
+@pytest.mark.parametrize("steps", [500, 1500])
+def test_the_tuned_losses_are_those_of_the_page(steps: int) -> None:
     page = (RESULTS.parent / "docs" / "comparing.md").read_text(encoding="utf-8")
-    record = Comparison.read(RESULTS / "tuned-tinystories-1500" / "comparison.json")
+    record = Comparison.read(RESULTS / f"tuned-tinystories-{steps}" / "comparison.json")
     assert record.tuned is not None
     assert record.tuning is not None
     for arm, row in record.arms.items():
