@@ -48,6 +48,10 @@ def tuning_rows(size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     return np.sort(rows[count:]), np.sort(rows[:count])
 
 
+ALIKE = 32
+"""Neighbouring batches between which samples are exchanged, where batches are of like lengths."""
+
+
 @dataclass(frozen=True)
 class Order:
     """Which samples make up the batch of each step: one permutation per epoch, drawn from the seed."""
@@ -80,6 +84,24 @@ class Order:
         return np.concatenate(
             [_permutation(self.seed, int(e), self.size)[positions[epochs == e] % self.size] for e in np.unique(epochs)]
         )
+
+    def of_like_length(self, step: int, lengths: np.ndarray) -> np.ndarray:
+        """Samples of the step's batch, with like lengths, so that little of the batch is padding.
+
+        The samples of `ALIKE` batches are sorted by length and dealt out again, in a random order of the batches.
+        While batches grow, they stay as they are.
+
+        Args:
+            step: counted from 0.
+            lengths: of all samples.
+        """
+        start = step // ALIKE * ALIKE
+        if self.size is None or start < self.ramp:
+            return self.indices(step)
+        rows = np.concatenate([self.indices(start + place) for place in range(ALIKE)])
+        rows = rows[np.argsort(lengths[rows], kind="stable")]
+        place = int(stream(self.seed, start, ALIKE).permutation(ALIKE)[step - start])
+        return rows[place * self.batch : (place + 1) * self.batch]
 
     def _first(self, step: int) -> int:
         """The number of samples that all earlier steps took."""

@@ -7,7 +7,8 @@
   our models right after it. Then it lets go of that library, and it leaves `sys.meta_path` when none is left.
 
 The same finder lets torchvision import where its compiled operators do not fit this build of torch (see
-`leanformer.models.torchvision`), for timm and transformers import it. `register` does all of it now.
+`leanformer.models.torchvision`), for timm and transformers import it, and keeps torch from matrix instructions that the
+processor does not have (see `leanformer.foundation.amx`). `register` does all of it now.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
+
+from leanformer.foundation.amx import avoid_broken_amx
 
 if TYPE_CHECKING:
     from torch import nn
@@ -186,7 +189,13 @@ def _torchvision(loader: Loader, module: ModuleType) -> None:
     execute(loader, module)
 
 
+def _torch(loader: Loader, module: ModuleType) -> None:
+    avoid_broken_amx()
+    loader.exec_module(module)
+
+
 _LIBRARIES: Mapping[str, tuple[Execute, Callable[[], None]]] = {
+    "torch": (_torch, avoid_broken_amx),
     "torchvision": (_torchvision, lambda: None),  # one that is imported already is in order
     "timm": (_then(with_timm), with_timm),
     "transformers": (_then(with_transformers), with_transformers),

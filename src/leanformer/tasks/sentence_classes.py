@@ -43,6 +43,8 @@ class SentenceClasses(Task):
     """A folder with the pre-trained model's tokenizer.json, or wordpiece:SIZE, trained on the sentences."""
     length: int = 128
     """Largest number of tokens of an example, with [CLS] and [SEP]."""
+    group_by_length: bool = False
+    """Make batches of examples of like length, which saves the time that padding takes."""
     most: int | None = None
     """Largest number of training examples; all by default."""
 
@@ -108,7 +110,17 @@ class Encoded:
         return torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(self.labels[rows])
 
     def width(self, rows: np.ndarray) -> int:
-        return max(len(self.ids[row]) for row in rows)
+        return int(self.lengths[rows].max())
+
+    @functools.cached_property
+    def lengths(self) -> np.ndarray:
+        return np.array([len(ids) for ids in self.ids], dtype=np.int64)
+
+    def batches(self, order: Order, steps: range, share: Share, padding: int, alike: bool) -> Iterator[SentenceBatch]:
+        """Padded batches, each as wide as its longest example; of examples of like length if so chosen."""
+        for step in steps:
+            rows = order.of_like_length(step, self.lengths) if alike else order.indices(step)
+            yield self.padded(share.of(rows), self.width(rows), padding)
 
 
 def _cut(pieces: list[list[int]], most: int) -> list[list[int]]:
@@ -149,10 +161,7 @@ class SentenceClassesData(Data):
         return fingerprint(*(part for split in self.splits.values() for part in (*ragged(split.ids), split.labels)))
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[SentenceBatch]:
-        train = self.splits["train"]
-        for step in steps:
-            rows = order.indices(step)
-            yield train.padded(share.of(rows), train.width(rows), self.padding)  # as wide as the whole batch needs
+        return self.splits["train"].batches(order, steps, share, self.padding, self.task.group_by_length)
 
     def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         ids, mask, labels = batch
