@@ -236,7 +236,7 @@ def test_an_arm_is_not_judged_by_its_luckier_runs(tmp_path: Path) -> None:
     (lost / "diverged.json").write_text('{"text": "the loss became nan"}')
     found = summarise(tmp_path)
     assert found.verdict.outcome == "cannot tell"
-    assert found.verdict.words.startswith("cannot tell: runs diverged (1 of lean); of the others, lean holds against")
+    assert found.verdict.words.startswith("cannot tell: runs failed (1 of lean); of the others, lean holds against")
     assert found.failures == {"lean, seed 3": "the loss became nan"}
     (lost / "diverged.json").unlink()
     (tmp_path / "shallow" / "seed-1" / "result.json").unlink()

@@ -43,7 +43,7 @@ def test_missing_pairs_failed_runs_and_single_seeds_are_stated() -> None:
     ]
     failed = lf.judge({"original": BASE, "lean": {**LEAN, 2: float("nan")}}, margin=0.5)
     assert failed.verdict.outcome == "cannot tell"
-    assert failed.verdict.words.startswith("cannot tell: runs diverged (1 of lean); of the others, lean holds")
+    assert failed.verdict.words.startswith("cannot tell: runs failed (1 of lean); of the others, lean holds")
     assert list(failed.failures) == ["lean, seed 2"]
     one = lf.judge({"original": [1.0], "lean": [2.0]}, margin=0.5)
     assert one.verdict.words.startswith("cannot tell: at least 2 more seeds needed")

@@ -14,6 +14,7 @@ import pytest
 import leanformer as lf
 from leanformer.experiments.plan import read_plan, write_plan
 from leanformer.experiments.status import open_commands, status
+from leanformer.foundation.leases import Owner
 from leanformer.foundation.records.files import locked, worker_in
 from leanformer.runners.base import FAILURE, Failure
 from leanformer.training.loop import train
@@ -114,13 +115,14 @@ with locked(Path({str(tmp_path)!r})):
     with locked(tmp_path):
         assert worker_in(tmp_path) == f"{socket.gethostname()} {os.getpid()}"
     assert worker_in(tmp_path) == ""
-    (tmp_path / ".locked-by").write_text("another-host 7")
+    sign = tmp_path / ".locked-by-000001"
+    sign.write_bytes(Owner("another-host", 7, 0.0, "1", "x").content(3))
     assert worker_in(tmp_path) == "another-host 7"
     for path in tmp_path.iterdir():
         os.utime(path, (0, 0))
     assert worker_in(tmp_path) == "", "nothing has changed for long"
-    for damaged in ("", "x", "a b c", f"{socket.gethostname()} x", f"{socket.gethostname()} -1"):
-        (tmp_path / ".locked-by").write_text(damaged)
+    for damaged in ("", "x", "{}", "[1]", '{"host": 3}'):
+        sign.write_text(damaged)
         assert worker_in(tmp_path) == ""
 
 

@@ -12,17 +12,23 @@ from leanformer.cli.shared import (
     TRAINING,
     AsJson,
     Batch,
+    Cpus,
     DryRun,
+    Gpus,
     HeldOut,
     Jobs,
     LabelColumn,
     LogWith,
+    Memory,
+    On,
     Original,
     OtherModel,
-    Out,
+    OutOrUrl,
+    PlanOnly,
     Precision,
     Rate,
     RecipeName,
+    Retries,
     Seeds,
     Settings,
     SkipBad,
@@ -34,6 +40,7 @@ from leanformer.cli.shared import (
     print_models,
     show,
     show_forecast,
+    show_planned,
 )
 
 OWN_LOOP = "Your own training loop"
@@ -214,10 +221,16 @@ def compare(
             rich_help_panel=STATISTICS,
         ),
     ] = None,
+    on: On = None,
     jobs: Jobs = None,
+    retries: Retries = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    memory: Memory = None,
     log_with: LogWith = "",
     dry_run: DryRun = None,
-    out: Out = None,
+    plan_only: PlanOnly = None,
+    out: OutOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """The main job: train original, lean and control side by side, and say what holds.
@@ -234,12 +247,16 @@ def compare(
     arguments = given(locals())
     from leanformer.experiments.comparison import compare as run
     from leanformer.foundation.machine import is_first_process
+    from leanformer.foundation.storage import is_url
 
     record = run(**arguments, progress=True)
     if dry_run:
         show_forecast(cast(Any, record), as_json)
+    elif plan_only:
+        show_planned(cast(Any, record), as_json)
     elif is_first_process():
-        show_verdict(record, as_json, out or Path("runs") / f"compare-{record.name}")
+        folder = None if is_url(out or "") else Path(out or f"runs/compare-{record.name}")
+        show_verdict(record, as_json, folder)
 
 
 def show_verdict(record: "Comparison", as_json: bool, folder: Path | None = None) -> None:

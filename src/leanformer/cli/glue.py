@@ -5,7 +5,23 @@ from typing import Annotated
 
 import typer
 
-from leanformer.cli.shared import DATA, OUTPUT, TRAINING, AsJson, Jobs, Seeds, Settings, app, given, show
+from leanformer.cli.shared import (
+    DATA,
+    OUTPUT,
+    TRAINING,
+    AsJson,
+    Cpus,
+    Gpus,
+    Jobs,
+    Memory,
+    On,
+    Retries,
+    Seeds,
+    Settings,
+    app,
+    given,
+    show,
+)
 
 
 @app.command()
@@ -29,7 +45,12 @@ def glue(
     ] = None,
     settings: Settings = [],  # noqa: B006
     seeds: Seeds = None,
+    on: On = None,
     jobs: Jobs = None,
+    retries: Retries = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    memory: Memory = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder [default: START/glue].", file_okay=False, rich_help_panel=OUTPUT),

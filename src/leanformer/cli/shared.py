@@ -15,9 +15,11 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from leanformer.cli.completion import complete_models, complete_recipes
 from leanformer.foundation.arguments import ArgumentError
+from leanformer.foundation.machine import is_first_process
 
 if TYPE_CHECKING:
     from leanformer.experiments.forecast import Forecast
+    from leanformer.experiments.status import Status
     from leanformer.foundation.records.base import Record
 
 
@@ -223,6 +225,61 @@ Precision = Annotated[
     typer.Option(metavar="TYPE", help="float32, bfloat16 or float16.", rich_help_panel=TRAINING),
 ]
 LogWith = Annotated[str, typer.Option(metavar="TRACKER", help="tensorboard, trackio or wandb.", rich_help_panel=OUTPUT)]
+OutOrUrl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder for the study, or a URL such as s3://bucket/study [default: runs/…].",
+        rich_help_panel=OUTPUT,
+    ),
+]
+PlanOnly = Annotated[
+    bool | None,
+    typer.Option(
+        "--plan-only",
+        help="Only write the plan and the folders of its runs; `leanformer jobs` has a command for each.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+On = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHERE",
+        help="Where runs run: local, ray (the cluster that runs here, or a new one) or ray://HOST:10001 "
+        "[default: local].",
+        rich_help_panel=MACHINE,
+    ),
+]
+Retries = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="Further attempts at a run whose process or node died [default: 2].",
+        rich_help_panel=MACHINE,
+    ),
+]
+Cpus = Annotated[
+    float | None,
+    typer.Option(metavar="X", min=0, help="Cores of one run on Ray [default: its threads].", rich_help_panel=MACHINE),
+]
+Gpus = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X",
+        min=0,
+        help="GPUs of one run on Ray, such as 0.5 [default: 1 if there are any].",
+        rich_help_panel=MACHINE,
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help='Memory of one run on Ray, as in "8GB" [default: by the cost model].',
+        rich_help_panel=MACHINE,
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, help="Runs at a time [default: one per GPU or core].", rich_help_panel=MACHINE),
@@ -270,6 +327,14 @@ def show_forecast(forecast: Forecast, as_json: bool) -> None:
         return
     for line in forecast.words():
         output.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def show_planned(planned: Status, as_json: bool) -> None:
+    """Print what was planned, and how it is trained."""
+    if is_first_process():
+        show(planned, as_json)
+        line = f"one command for each open run: leanformer jobs {planned.study}"
+        messages.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 def print_models(folder: str, where: str = "") -> None:

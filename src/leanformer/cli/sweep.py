@@ -8,16 +8,22 @@ from leanformer.cli.shared import (
     MODELS,
     AsJson,
     Batch,
+    Cpus,
     DryRun,
+    Gpus,
     HeldOut,
     Jobs,
     LabelColumn,
+    Memory,
+    On,
     Original,
     OtherModel,
-    Out,
+    OutOrUrl,
+    PlanOnly,
     Precision,
     Rate,
     RecipeName,
+    Retries,
     Seeds,
     Settings,
     SkipBad,
@@ -28,6 +34,7 @@ from leanformer.cli.shared import (
     given,
     show,
     show_forecast,
+    show_planned,
 )
 
 if TYPE_CHECKING:
@@ -66,9 +73,15 @@ def sweep(
     precision: Precision = None,
     settings: Settings = [],  # noqa: B006
     seeds: Seeds = None,
+    on: On = None,
     jobs: Jobs = None,
+    retries: Retries = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    memory: Memory = None,
     dry_run: DryRun = None,
-    out: Out = None,
+    plan_only: PlanOnly = None,
+    out: OutOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """A grid: every combination of sizes and settings with every seed, drawn as lines with intervals.
@@ -88,6 +101,8 @@ def sweep(
     record = run(**arguments, progress=True)
     if dry_run:
         show_forecast(cast(Any, record), as_json)
+    elif plan_only:
+        show_planned(cast(Any, record), as_json)
     elif is_first_process():
         show_sweep(record, as_json)
 

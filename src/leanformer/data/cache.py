@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from leanformer.foundation.machine import cache_folder
 from leanformer.foundation.records.files import read_json, write_json
 
 SUMS = "sums.json"
@@ -25,10 +26,6 @@ SUMS = "sums.json"
 SUMMED = 1 << 29
 """Bytes at the beginning and at the end of a file that its checksum covers."""
 CHUNK = 1 << 22
-
-
-def cache_folder() -> Path:
-    return Path(os.environ.get("LEANFORMER_CACHE") or "~/.cache/leanformer").expanduser()
 
 
 def cached_folder(

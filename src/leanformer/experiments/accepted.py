@@ -50,7 +50,12 @@ class Shared(TypedDict, total=False):
     projections: Projections | None
     time_limit: float | str | None
     name: str | None
+    on: str | None
     jobs: int | None
+    retries: int | None
+    cpus: float | None
+    gpus: float | None
+    memory: str | int | None
     out: str | Path | None
     report: bool
     progress: bool | None

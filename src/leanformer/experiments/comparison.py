@@ -29,16 +29,18 @@ from leanformer.experiments.pretrained import starts_of
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
 from leanformer.experiments.registration import wanted_rule
+from leanformer.experiments.status import Status, status
 from leanformer.experiments.summary import RECORD, TUNED, summarise
 from leanformer.experiments.tuning.running import Trials, wanted_tuning
+from leanformer.foundation import storage
 from leanformer.foundation.arguments import ArgumentError, names, writable
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.files import locked
 from leanformer.foundation.records.keeping import publish
 from leanformer.models.weights import is_saved
-from leanformer.runners import choose
+from leanformer.runners import Where, choose
 from leanformer.runners.base import Event
-from leanformer.runners.choice import findable_jobs
+from leanformer.runners.choice import findable
 from leanformer.training.loop import check_tracker
 from leanformer.training.result import is_finished
 from leanformer.training.run import RUN
@@ -59,15 +61,23 @@ def compare(recipe: AnyRecipe = ..., *, dry_run: Literal[True], **arguments: Unp
 
 
 @overload
+def compare(recipe: AnyRecipe = ..., *, plan_only: Literal[True], **arguments: Unpack[OfCompare]) -> Status: ...
+
+
+@overload
 def compare(
-    recipe: AnyRecipe = ..., *, dry_run: Literal[False] | None = ..., **arguments: Unpack[OfCompare]
+    recipe: AnyRecipe = ...,
+    *,
+    dry_run: Literal[False] | None = ...,
+    plan_only: Literal[False] | None = ...,
+    **arguments: Unpack[OfCompare],
 ) -> Comparison: ...
 
 
 @overload
 def compare(
-    recipe: AnyRecipe = ..., *, dry_run: bool | None, **arguments: Unpack[OfCompare]
-) -> Comparison | Forecast: ...
+    recipe: AnyRecipe = ..., *, dry_run: bool | None, plan_only: bool | None = ..., **arguments: Unpack[OfCompare]
+) -> Comparison | Forecast | Status: ...
 
 
 def compare(
@@ -95,6 +105,7 @@ def compare(
     held_out: float | None = None,
     skip_bad: bool | None = None,
     dry_run: bool | None = None,
+    plan_only: bool | None = None,
     model: Factory | str | Architecture | None = None,
     original: Given | None = None,
     lean: Given | None = None,
@@ -114,7 +125,12 @@ def compare(
     projections: Projections | None = None,
     time_limit: float | str | None = None,
     name: str | None = None,
+    on: str | None = None,
     jobs: int | None = None,
+    retries: int | None = None,
+    cpus: float | None = None,
+    gpus: float | None = None,
+    memory: str | int | None = None,
     log_with: str = "",
     out: str | Path | None = None,
     report: bool = True,
@@ -122,7 +138,7 @@ def compare(
     say: Say | None = None,
     planned: Planned | None = None,
     listen: Listener | None = None,
-) -> Comparison | Forecast:
+) -> Comparison | Forecast | Status:
     """Train every arm with every seed and say what holds; returns the record that comparison.json keeps.
 
     >>> record = lf.compare("digits", seeds=5)
@@ -158,6 +174,8 @@ def compare(
         held_out: which share is held out, where the data have no held-out part.
         skip_bad: whether to train without what cannot be read; by default it is an error.
         dry_run: whether to return a `Forecast` instead: parameters, time, memory and disk. Nothing is written.
+        plan_only: whether to write the plan and the folders of its runs only, and return their `Status`. `leanformer
+            jobs` then has a command for each run, and the same call without it finishes what is left.
         model: another original, by name or as an `Architecture`. The lean design is then what `lf.design` recommends.
         original, lean: other sizes of these two: {"depth": 4, "heads": 8, "regime": "split"}, the same as a text,
             "depth=4,heads=8,regime=split", or a whole `Architecture`.
@@ -179,9 +197,14 @@ def compare(
         projections: where their attention is, as for `lf.probe`.
         time_limit: of a run of `train` or `command`: seconds, or a text such as "30m".
         name: of such a comparison [default: the function's or the script's].
-        jobs: runs at a time [default: one per GPU or per core; 1 for `train` and `command`].
+        on: where runs run: "local" (default), "ray" for the Ray cluster that runs on this machine or that RAY_ADDRESS
+            names, or else for a new one of this machine, or "ray://HOST:10001" (docs/cluster.md).
+        jobs: runs at a time [default: one per GPU or per core, on Ray as many as fit; 1 for `train` and `command`].
+        retries: further attempts, from the last checkpoint, at a run whose process or node died [default: 2].
+        cpus, gpus, memory: what one run takes of a Ray cluster, in numbers and bytes ("8GB") [default: its threads, a
+            GPU where there are some, and what the cost model says].
         log_with: tensorboard, trackio or wandb.
-        out: the comparison's folder [default: runs/compare-RECIPE].
+        out: the comparison's folder [default: runs/compare-RECIPE], or a URL such as "s3://bucket/study".
         report: whether to write the page and the figures too.
         progress: whether to show progress; by default in a terminal and in a notebook.
         say, planned, listen: receive messages, the plan before it is run, and what the runs do.
@@ -194,6 +217,7 @@ def compare(
     designs = without_own_loop(arguments)
     check_choices(arguments)
     found = as_recipe(recipe)
+    where = Where.of(arguments)
     folder = place_of(out, f"compare-{found.name}")
     with reporting(progress, say, planned, listen) as hooks:
         chosen = adjusted(
@@ -229,16 +253,20 @@ def compare(
             max_seeds=max_seeds,
             budget=budget,
             margin=margin,
-            jobs=jobs,
+            where=where,
             log_with=log_with,
             tune=tune,
             tune_share=tune_share,
             tune_seeds=tune_seeds,
             budgets=budgets,
+            plan_only=bool(plan_only),
             hooks=hooks,
         )
+        if record is None:
+            return status(folder)
         if is_first_process():
             publish(record, folder / RECORD, report=report, say=hooks.say)
+            storage.send(folder)
     return record
 
 
@@ -259,8 +287,16 @@ def without_own_loop(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def place_of(out: str | Path | None, usual: str) -> Path:
-    """The folder that was asked for or the usual one in runs/, if it can be written to."""
-    return from_first_process(lambda: writable(Path("runs") / usual if out is None else Path(out)))
+    """The folder that was asked for or the usual one in runs/, if it can be written to; of a URL, its mirror here."""
+
+    def found() -> Path:
+        if out is None or not storage.is_url(out):
+            return writable(Path("runs") / usual if out is None else Path(out))
+        mirror = storage.Mirror.of(str(out))
+        mirror.fetch()
+        return mirror.folder
+
+    return from_first_process(found)
 
 
 def run_comparison(
@@ -274,21 +310,23 @@ def run_comparison(
     max_seeds: int | None = None,
     budget: str | None = None,
     margin: float | None = None,
-    jobs: int | None = None,
+    where: Where = Where(),  # noqa: B008  it cannot be changed
     log_with: str = "",
     tune: str | Sequence[str] | None = None,
     tune_share: float | None = None,
     tune_seeds: int | None = None,
     budgets: str | Sequence[float] | None = None,
+    plan_only: bool = False,
     hooks: Hooks = Hooks(),  # noqa: B008  it cannot be changed
-) -> Comparison:
-    """Train what a folder lacks of a recipe's comparison; returns the record, which the caller writes."""
+) -> Comparison | None:
+    """Train what a folder lacks of a recipe's comparison; returns the record, which the caller writes.
+
+    None if the runs were only to be planned.
+    """
     recipe = with_choices(recipe, arms, margin)
     chosen, equal = as_seeds(seeds, first_seed), Budget.parse(budget or recipe.budget)
     wanted = wanted_rule(chosen, until, max_seeds)
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs must be at least 1, got {jobs}")
-    jobs = findable_jobs(jobs, recipe.task, recipe.architectures().values(), hooks.say)
+    where = findable(where, recipe.task, recipe.architectures().values(), hooks.say)
     check_tracker(log_with)
     if recipe.training.teacher and not is_saved(recipe.training.teacher):
         raise ValueError(f"training.teacher must be a saved model's folder, got {recipe.training.teacher}")
@@ -316,10 +354,13 @@ def run_comparison(
             starts=starts,
         )
         plan: ComparisonPlan = from_first_process(lambda: planned(out, tuning=asked, lengths=shorter))
-        run = partial(_run_to_the_end, jobs=jobs, log_with=log_with, hooks=hooks)
+        if plan_only:
+            from_first_process(partial(storage.send, out))
+            return None
+        run = partial(_run_to_the_end, where=where, log_with=log_with, hooks=hooks)
         record = run(plan, out)
         if plan.tuning is not None:
-            runner = choose(jobs, plan.training.threads, log_with)
+            runner = choose(where, plan.training.threads, log_with)
             best = Trials(plan, plan.tuning, fitted.task, data.metric.higher_is_better, out).tune(runner, hooks).best
             again = from_first_process(partial(_plan_tuned, out, fitted, data, best))
             run(again, out / TUNED)
@@ -330,11 +371,11 @@ def run_comparison(
         return summarise(out) if plan.tuning is not None or plan.lengths else record
 
 
-def _run_to_the_end(plan: ComparisonPlan, out: Path, *, jobs: int | None, log_with: str, hooks: Hooks) -> Comparison:
+def _run_to_the_end(plan: ComparisonPlan, out: Path, *, where: Where, log_with: str, hooks: Hooks) -> Comparison:
     """Train a plan's open runs and, where it has looks, those of the next look until the verdict is decided."""
     following: ComparisonPlan | None = plan
     while following is not None:
-        _run_open(following, out, jobs, log_with, hooks)
+        _run_open(following, out, where, log_with, hooks)
         record = summarise(out)
         following = None if is_decided(record) else from_first_process(partial(to_next_look, following, out))
         if following is not None and is_first_process():
@@ -379,7 +420,7 @@ def is_decided(record: Comparison) -> bool:
     return main is None or bool(main.diverged) or main.outcome != "cannot tell"
 
 
-def _run_open(plan: ComparisonPlan, out: Path, jobs: int | None, log_with: str, hooks: Hooks) -> None:
+def _run_open(plan: ComparisonPlan, out: Path, where: Where, log_with: str, hooks: Hooks) -> None:
     """Train the runs of a plan that have no result yet."""
     open_runs = {
         folder: (arm, seed) for arm, seed in plan.runs() if not is_finished(folder := folder_of(out, arm, seed))
@@ -392,7 +433,8 @@ def _run_open(plan: ComparisonPlan, out: Path, jobs: int | None, log_with: str, 
         if is_first_process():
             hooks.listen(*open_runs[folder], event)
 
-    choose(jobs, plan.training.threads, log_with).run(list(open_runs), hear)
+    from_first_process(partial(storage.send, out))
+    choose(where, plan.training.threads, log_with).run(list(open_runs), hear)
 
 
 def with_choices(recipe: Recipe, arms: Sequence[str] | None, margin: float | None) -> Recipe:

@@ -32,7 +32,8 @@ from leanformer.experiments.summary import RECORD
 from leanformer.foundation import formats
 from leanformer.foundation.arguments import names
 from leanformer.models.families import build
-from leanformer.runners.choice import default_jobs, findable_jobs
+from leanformer.runners.choice import default_jobs, findable
+from leanformer.runners.where import Where
 from leanformer.tasks.base import Data
 from leanformer.training.result import is_finished
 from leanformer.training.run import Run
@@ -208,8 +209,8 @@ def jobs_of(jobs: int | None, recipe: Recipe) -> int:
     """How many runs are trained at a time."""
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
-    chosen = findable_jobs(jobs, recipe.task, recipe.architectures().values(), lambda message: None)
-    return default_jobs(recipe.training.threads) if chosen is None else chosen
+    where = findable(Where(jobs=jobs), recipe.task, recipe.architectures().values(), lambda message: None)
+    return default_jobs(recipe.training.threads) if where.jobs is None else where.jobs
 
 
 def joined(name: str, parts: Mapping[str, Forecast]) -> Forecast:

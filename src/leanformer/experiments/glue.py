@@ -23,11 +23,13 @@ from leanformer.experiments.judging.estimates import Estimate, estimate
 from leanformer.experiments.judging.verdicts import Pair, Verdict, judge_pairs
 from leanformer.experiments.overrides import Settings, adjusted
 from leanformer.experiments.summary import RECORD as COMPARISON
+from leanformer.foundation import storage
 from leanformer.foundation.arguments import check_types, names
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.base import Json, Migration, RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.foundation.records.keeping import keep, publish
+from leanformer.runners import Where
 from leanformer.tasks.sentence_classes import SentenceClasses
 
 RECORD = "glue.json"
@@ -95,7 +97,12 @@ def glue(
     data: str | Path | None = None,
     budget: str | None = None,
     settings: Settings = (),
+    on: str | None = None,
     jobs: int | None = None,
+    retries: int | None = None,
+    cpus: float | None = None,
+    gpus: float | None = None,
+    memory: str | int | None = None,
     out: str | Path | None = None,
     report: bool = True,
     progress: bool | None = None,
@@ -112,9 +119,11 @@ def glue(
         data: the folder that holds glue/ [default: LEANFORMER_DATA].
         out: the folder [default: START/glue].
         report: whether to write the table and the figure too.
-        seeds, budget, settings, jobs, progress, say, planned, listen: as for `lf.compare`.
+        seeds, budget, settings, on, jobs, retries, cpus, gpus, memory, progress, say, planned, listen: as for
+            `lf.compare`.
     """
     check_types(locals())
+    where = Where.of(locals())
     wanted = names(tasks) or list(GLUE_TASKS)
     if unknown := [name for name in wanted if name not in GLUE_TASKS]:
         raise ValueError(f"there is no GLUE task {', '.join(unknown)}; there are {', '.join(GLUE_TASKS)}")
@@ -132,9 +141,10 @@ def glue(
                 missing[name] = str(error)
                 hooks.say(f"{name} is left out: {error}")
                 continue
-            found[name] = run_comparison(
-                replace(recipe, name=name, task=task), folder / name, seeds=seeds, budget=budget, jobs=jobs, hooks=hooks
-            )
+            chosen_task = replace(recipe, name=name, task=task)
+            compared = run_comparison(chosen_task, folder / name, seeds=seeds, budget=budget, where=where, hooks=hooks)
+            assert compared is not None
+            found[name] = compared
             if is_first_process():
                 keep(found[name], folder / name / COMPARISON)
         if not found:
@@ -142,6 +152,7 @@ def glue(
         record = _record(found, missing)
         if is_first_process():
             publish(record, folder / RECORD, report=report, say=hooks.say)
+            storage.send(folder)
     return record
 
 

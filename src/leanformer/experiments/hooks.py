@@ -24,7 +24,8 @@ Say = Callable[[str], None]
 Planned = Callable[[Plan, Sequence[tuple[str, int]]], None]
 """Receives the plan, and which of its runs are still to do, by arm and seed."""
 Listener = Callable[[str, int, Event], None]
-"""Receives a run's arm and seed, and an event: progress (step, loss), said (text), done, diverged (text)."""
+"""Receives a run's arm and seed, and an event: progress (step, loss), said (text), done, diverged (text),
+crashed (text)."""
 
 
 @dataclass(frozen=True)

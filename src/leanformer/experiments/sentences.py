@@ -49,7 +49,7 @@ def verdict(found: Verdict) -> str:
     if not found.diverged:
         return words
     lost = ", ".join(f"{count} of {arm}" for arm, count in found.diverged.items())
-    return f"cannot tell: runs diverged ({lost}); of the others, {words}"
+    return f"cannot tell: runs failed ({lost}); of the others, {words}"
 
 
 def _verdict_on_finished_runs(found: Verdict) -> str:

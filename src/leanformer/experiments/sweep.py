@@ -32,12 +32,15 @@ from leanformer.experiments.overrides import Settings, Sizes, adjusted, axes, ch
 from leanformer.experiments.plan import folder_of
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
+from leanformer.experiments.status import Status, status
 from leanformer.experiments.summary import RECORD as COMPARISON
 from leanformer.experiments.sweep_records import Difference, LeftOut, PlannedCell, Sweep, SweepCell, SweepPlan, in_words
+from leanformer.foundation import storage
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import circumstances, fields_of
 from leanformer.foundation.records.files import locked
 from leanformer.foundation.records.keeping import keep, publish
+from leanformer.runners import Where
 from leanformer.training.run import differences
 from leanformer.training.settings import Training
 
@@ -61,11 +64,23 @@ def sweep(recipe: AnyRecipe = ..., *, dry_run: Literal[True], **arguments: Unpac
 
 
 @overload
-def sweep(recipe: AnyRecipe = ..., *, dry_run: Literal[False] | None = ..., **arguments: Unpack[OfSweep]) -> Sweep: ...
+def sweep(recipe: AnyRecipe = ..., *, plan_only: Literal[True], **arguments: Unpack[OfSweep]) -> Status: ...
 
 
 @overload
-def sweep(recipe: AnyRecipe = ..., *, dry_run: bool | None, **arguments: Unpack[OfSweep]) -> Sweep | Forecast: ...
+def sweep(
+    recipe: AnyRecipe = ...,
+    *,
+    dry_run: Literal[False] | None = ...,
+    plan_only: Literal[False] | None = ...,
+    **arguments: Unpack[OfSweep],
+) -> Sweep: ...
+
+
+@overload
+def sweep(
+    recipe: AnyRecipe = ..., *, dry_run: bool | None, plan_only: bool | None = ..., **arguments: Unpack[OfSweep]
+) -> Sweep | Forecast | Status: ...
 
 
 @overload
@@ -89,6 +104,7 @@ def sweep(
     held_out: float | None = None,
     skip_bad: bool | None = None,
     dry_run: bool | None = None,
+    plan_only: bool | None = None,
     model: Factory | str | Architecture | None = None,
     original: Sizes | None = None,
     train: Train | None = None,
@@ -102,7 +118,12 @@ def sweep(
     projections: Projections | None = None,
     time_limit: float | str | None = None,
     name: str | None = None,
+    on: str | None = None,
     jobs: int | None = None,
+    retries: int | None = None,
+    cpus: float | None = None,
+    gpus: float | None = None,
+    memory: str | int | None = None,
     out: str | Path | None = None,
     report: bool = True,
     progress: bool | None = None,
@@ -110,7 +131,7 @@ def sweep(
     planned: Planned | None = None,
     listen: Listener | None = None,
     **sizes: Sequence[Any],
-) -> Sweep | Forecast:
+) -> Sweep | Forecast | Status:
     """Train every design of a grid with every seed; returns the record that sweep.json keeps.
 
     >>> record = lf.sweep("digits", vary={"heads": [1, 2, 4, 8], "regime": ["fixed", "split"]})
@@ -130,11 +151,11 @@ def sweep(
         out: the sweep's folder [default: runs/sweep-RECIPE]. Values that are not there yet are added to it.
         report: whether to write the page and the figure too.
         seeds, steps, batch, lr, precision, settings, data, text_column, label_column, held_out, skip_bad, dry_run,
-            model, original: as for `lf.compare`.
+            plan_only, model, original: as for `lf.compare`.
         train, command, score_file, score_key, metric, unit, higher_is_better, example, projections, time_limit, name:
             a training loop of one's own, as for `lf.compare`.
         sizes: more axes, by name: heads=[1, 2, 4].
-        jobs, progress, say, planned, listen: as for `lf.compare`.
+        on, jobs, retries, cpus, gpus, memory, progress, say, planned, listen: as for `lf.compare`.
     """
     arguments: dict[str, Any] = dict(locals())
     if train is not None or command is not None:
@@ -145,6 +166,7 @@ def sweep(
     check_choices(arguments)
     vary = {**axes(vary or ()), **axes(sizes)}
     given = as_recipe(recipe)
+    where = Where.of(arguments)
     folder = place_of(out, f"sweep-{given.name}")
     with reporting(progress, say, planned, listen) as hooks:
         chosen = adjusted(
@@ -165,9 +187,12 @@ def sweep(
         grid = _grid(chosen, vary, equal_params)
         if dry_run:
             return _forecast(chosen, grid, folder, {"seeds": seeds, "jobs": jobs}, hooks)
-        record = _swept(chosen, grid, folder, seeds, jobs, hooks)
+        record = _swept(chosen, grid, folder, seeds, where, hooks, bool(plan_only))
+        if record is None:
+            return status(folder)
         if is_first_process():
             publish(record, folder / RECORD, report=report, say=hooks.say)
+            storage.send(folder)
     return record
 
 
@@ -180,9 +205,15 @@ def _forecast(recipe: Recipe, grid: Grid, out: Path, choices: Mapping[str, Any],
 
 
 def _swept(
-    recipe: Recipe, grid: Grid, out: Path, seeds: int | Sequence[int] | None, jobs: int | None, hooks: Hooks
-) -> Sweep:
-    """Train what a folder lacks of a sweep."""
+    recipe: Recipe,
+    grid: Grid,
+    out: Path,
+    seeds: int | Sequence[int] | None,
+    where: Where,
+    hooks: Hooks,
+    plan_only: bool,
+) -> Sweep | None:
+    """Train what a folder lacks of a sweep; None if it was only to be planned."""
     if len(recipe.original.stages) > 1:
         raise ValueError(f"sweeps take models of one stage; {recipe.original.name} has {len(recipe.original.stages)}")
     there = _read_plan(out)
@@ -200,13 +231,13 @@ def _swept(
             if place and is_first_process():
                 hooks.say(f"{place}: {number} of {len(made)}")
             try:
-                compared = run_comparison(arms, out / place, seeds=seeds, jobs=jobs, hooks=hooks)
+                compared = run_comparison(arms, out / place, seeds=seeds, where=where, plan_only=plan_only, hooks=hooks)
             except NothingFinished as error:  # every run diverged; the other places may still show something
                 hooks.say(str(error))
                 continue
-            if is_first_process():
+            if compared is not None and is_first_process():
                 keep(compared, out / place / COMPARISON)
-        return from_first_process(lambda: summarise(out))
+        return None if plan_only else from_first_process(lambda: summarise(out))
 
 
 def _read_plan(out: Path) -> SweepPlan | None:

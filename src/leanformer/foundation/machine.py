@@ -117,6 +117,11 @@ def _quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
         return 1 << 20
 
 
+def cache_folder() -> Path:
+    """Where this host keeps what can be made again: LEANFORMER_CACHE [default: ~/.cache/leanformer]."""
+    return Path(os.environ.get("LEANFORMER_CACHE") or "~/.cache/leanformer").expanduser()
+
+
 def processor() -> str:
     """The processor's name."""
     path = Path("/proc/cpuinfo")

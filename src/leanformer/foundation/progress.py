@@ -105,12 +105,14 @@ class RunsProgress:
             self._advance(run, event["step"])
             note = f"loss {event['loss']:.3f}{self._rate(run, event['step'])}"
             self.bars.update(self.active[run], completed=event["step"], note=note)
-        elif event["event"] in ("done", "diverged"):
+        elif event["event"] in ("done", "diverged", "crashed"):
             self._advance(run, self.steps[arm])
             if run in self.active:
                 self.bars.remove_task(self.active.pop(run))
             if event["event"] == "diverged":
                 self.say(event["text"])
+            elif event["event"] == "crashed":
+                self.say(f"{arm}, seed {seed}: {event['text']}; the other runs continue")
         if self._place is not None:
             self._place.draw(self.bars)
 

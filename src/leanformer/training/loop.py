@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +19,7 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
 from leanformer.data.order import Order, Share
+from leanformer.foundation.leases import Lease
 from leanformer.foundation.records.files import locked
 from leanformer.foundation.stopping import Stopped, StopRequest, stop_requests
 from leanformer.tasks.base import Data
@@ -41,6 +43,7 @@ def train(
     say: Say = lambda message: None,
     progress: Progress = lambda step, loss: None,
     log_with: str = "",
+    saved: Callable[[], None] = lambda: None,
 ) -> Result:
     """Begin or resume the run that a folder describes; returns its result, which result.json keeps.
 
@@ -53,6 +56,7 @@ def train(
         say: receives messages for a person, such as where a run resumes.
         progress: receives, every few steps, how many are done and the loss.
         log_with: tensorboard, trackio or wandb.
+        saved: called after every checkpoint.
     """
     folder = Path(folder)
     run = read_run(folder)
@@ -66,17 +70,42 @@ def train(
     with process_state_kept():
         torch.set_num_threads(run.training.threads)
         accelerator = _accelerator(run, folder, log_with)
-        with locked(folder) if accelerator.is_main_process else contextlib.nullcontext():
+        with locked(folder) if accelerator.is_main_process else contextlib.nullcontext() as lease:
             try:
                 with stop_requests() as stop:
-                    return _train(run, folder, data or run.task.load(), accelerator, say, progress, stop)
+                    keeping = _Keeping(lease, saved)
+                    return _train(run, folder, data or run.task.load(), accelerator, say, progress, stop, keeping)
             finally:
                 for tracker in accelerator.trackers:  # not end_training, which would part the processes for good
                     tracker.finish()
 
 
+@dataclass(frozen=True)
+class _Keeping:
+    """What surrounds the writing of a checkpoint, on the process that writes it."""
+
+    lease: Lease | None
+    saved: Callable[[], None]
+
+    @contextlib.contextmanager
+    def checkpoint(self) -> Iterator[None]:
+        """A process that has lost the folder to another one writes nothing there."""
+        if self.lease is not None:
+            self.lease.look()
+        yield
+        if self.lease is not None:
+            self.saved()
+
+
 def _train(
-    run: Run, folder: Path, data: Data, accelerator: Accelerator, say: Say, progress: Progress, stop: StopRequest
+    run: Run,
+    folder: Path,
+    data: Data,
+    accelerator: Accelerator,
+    say: Say,
+    progress: Progress,
+    stop: StopRequest,
+    keeping: _Keeping,
 ) -> Result:
     settings, share = run.training, Share(accelerator.process_index, accelerator.num_processes)
     if settings.batch % (share.count * settings.accumulate):
@@ -111,7 +140,8 @@ def _train(
         if settings.is_evaluated(state.step):
             state.evaluations.append(evaluator.evaluate(state.step))
         if settings.is_saved(state.step) or stopping:
-            state.save()
+            with keeping.checkpoint():
+                state.save()
         if stopping and state.step < settings.steps:
             raise Stopped(
                 f"{run.name}, seed {run.seed}: stopped by {stop.signal_name or 'another process'} after step "

@@ -43,6 +43,7 @@ from leanformer.foundation.formats import duration
 from leanformer.foundation.records.circumstances import fields_of
 from leanformer.foundation.records.files import locked
 from leanformer.foundation.records.keeping import publish
+from leanformer.foundation.storage import is_url
 from leanformer.runners.base import Event, read_failure
 from leanformer.tasks.base import Metric
 
@@ -52,6 +53,7 @@ NO_KAPPA = "κ is not measured: the trained models of a command are not seen; `l
 OF_RECIPES = {
     *("recipe", "steps", "batch", "lr", "precision", "settings", "budget", "data", "start", "log_with", "equal_params"),
     *("pretrained", "layers", "new_heads"),
+    *("on", "retries", "cpus", "gpus", "memory", "plan_only"),
     *("text_column", "label_column", "held_out", "skip_bad", "dry_run", "tune", "tune_share", "tune_seeds", "budgets"),
 }
 """Arguments of `leanformer.compare` and `leanformer.sweep` that a recipe takes."""
@@ -86,11 +88,18 @@ def compare_own(
     refuse_recipes_arguments(choices, DEFAULT)
     chosen = arms_of(original, lean, model, names(arms), arm)
     named = comparison_name(loop, name)
-    folder = place_of(out, f"compare-{named}")
+    folder = folder_here(out, f"compare-{named}")
     with reporting(progress, say, planned, listen) as hooks:
         record = train_arms(loop, chosen, folder, named, hooks=hooks, **choices)
         publish(record, folder / RECORD, report=report, say=hooks.say)
     return record
+
+
+def folder_here(out: str | Path | None, usual: str) -> Path:
+    """The folder of a comparison whose runs write into it themselves, and know of no URL."""
+    if out is not None and is_url(out):
+        raise ArgumentError("{out} must be a folder where {train} or {command} trains, got {given}", given=out)
+    return place_of(out, usual)
 
 
 def refuse_recipes_arguments(choices: dict[str, Any], usual: str) -> None:

@@ -11,13 +11,18 @@ from typing import Any
 from leanformer.architecture import Architecture
 from leanformer.experiments import sweep
 from leanformer.experiments.arms import ORIGINAL
-from leanformer.experiments.comparison import place_of
 from leanformer.experiments.failing import NothingFinished
 from leanformer.experiments.hooks import Listener, Planned, Say, reporting
 from leanformer.experiments.overrides import axes
 from leanformer.experiments.own_loop.arm import OwnArm
 from leanformer.experiments.own_loop.arms import Factory, arms_of, sizes_given
-from leanformer.experiments.own_loop.comparison import comparison_name, loop_of, refuse_recipes_arguments, train_arms
+from leanformer.experiments.own_loop.comparison import (
+    comparison_name,
+    folder_here,
+    loop_of,
+    refuse_recipes_arguments,
+    train_arms,
+)
 from leanformer.experiments.own_loop.costs import built
 from leanformer.experiments.own_loop.function import Train
 from leanformer.experiments.summary import RECORD
@@ -58,7 +63,7 @@ def sweep_own(
     refuse_recipes_arguments(choices, sweep.DEFAULT)
     grid = _grid({**axes(vary or ()), **axes(sizes or {})})
     named = comparison_name(loop, name)
-    folder = place_of(out, f"sweep-{named}")
+    folder = folder_here(out, f"sweep-{named}")
     with reporting(progress, say, planned, listen) as hooks, locked(folder, ".sweep.lock"):
         there = SweepPlan.read(folder / sweep.PLAN) if (folder / sweep.PLAN).is_file() else None
         grid, wanted = (grid, _combinations(grid)) if there is None else _joined(grid, there, folder)

@@ -21,7 +21,7 @@ from leanformer.experiments.tuning.search import Trial, next_trials, outcomes
 from leanformer.foundation.arguments import ArgumentError
 from leanformer.foundation.formats import counted
 from leanformer.foundation.machine import from_first_process, is_first_process
-from leanformer.runners.base import Event, Runner, read_failure
+from leanformer.runners.base import Event, Runner, has_crashed, read_failure
 from leanformer.tasks.base import Task
 from leanformer.tasks.tuning_part import TuningPart
 from leanformer.training.result import is_finished, read_result
@@ -93,7 +93,7 @@ class Trials:
 
     def _score(self, trial: Trial, seed: int) -> float | None:
         folder = self.folder(trial, seed)
-        if read_failure(folder) is not None:
+        if _has_diverged(folder):
             return -math.inf
         if not is_finished(folder):
             return None
@@ -117,7 +117,7 @@ class Trials:
                 folder: (trial, seed)
                 for trial in trials
                 for seed in self.plan.seeds_of(trial.stage)
-                if not is_finished(folder := self.folder(trial, seed)) and read_failure(folder) is None
+                if not is_finished(folder := self.folder(trial, seed)) and not _has_diverged(folder)
             }
             from_first_process(partial(self._describe, open_runs))
             steps = {self.label(trial): self.run(trial, seed).training.steps for trial, seed in open_runs.values()}
@@ -129,6 +129,10 @@ class Trials:
                     hooks.listen(self.label(trial), seed, event)
 
             runner.run(list(open_runs), hear)
+            if crashed := [folder for folder in open_runs if has_crashed(folder)]:
+                raise OSError(
+                    f"{crashed[0]} could not be trained: {read_failure(crashed[0])}; repeat the command to resume"
+                )
             if is_first_process():
                 for folder in open_runs:
                     _without_weights(folder)
@@ -188,6 +192,10 @@ class Trials:
 @dataclass(frozen=True)
 class _Planned:
     steps: Mapping[str, int]
+
+
+def _has_diverged(folder: Path) -> bool:
+    return read_failure(folder) is not None and not has_crashed(folder)
 
 
 def _without_weights(folder: Path) -> None:

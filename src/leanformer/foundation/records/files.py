@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import socket
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+
+from leanformer.foundation.leases import FolderShelf, Held, Lease, leased, owner_in
 
 HALF_WRITTEN = ".*.part"
 """Files that are being written, or that a kill left so."""
@@ -135,28 +136,30 @@ def read_lines(path: Path) -> Iterator[Any]:
             continue
 
 
-SILENT = 15 * 60
-"""Seconds without any change after which a process of another host is taken for dead."""
-
-
 @contextmanager
-def locked(folder: Path, name: str = ".lock") -> Iterator[None]:
-    """Keep other processes out of a folder; the system lifts the lock when the process ends, however it ends."""
+def locked(folder: Path, name: str = ".lock") -> Iterator[Lease]:
+    """Keep other processes out of a folder, those of this host and those of others that see it.
+
+    A lock of the file system keeps out those of this host, and is lifted when the process ends, however it ends. Not
+    all network file systems have such locks, or share them between hosts: a lease does that part.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / name, timeout=0)
     try:
         lock.acquire()
     except Timeout:
-        raise ValueError(f"another process is working in {folder}: wait for it, or choose another folder") from None
-    sign = folder / f"{name}ed-by"
+        raise Held(f"another process is working in {folder}: wait for it, or choose another folder") from None
+    except NotImplementedError:  # a file system without locks
+        pass
     try:
-        with suppress(OSError):  # it is for people only; a full disk is found where it matters
-            sign.write_text(f"{socket.gethostname()} {os.getpid()}", encoding="utf-8")
-        yield
+        with leased(FolderShelf(folder), f"{name}ed-by", str(folder)) as lease:
+            yield lease
     finally:
-        with suppress(OSError):
-            sign.unlink(missing_ok=True)
         lock.release()
+
+
+SILENT = 15 * 60
+"""Seconds without any change after which a process of another host is shown as dead."""
 
 
 def worker_in(folder: Path, name: str = ".lock") -> str:
@@ -166,25 +169,15 @@ def worker_in(folder: Path, name: str = ".lock") -> str:
     be looked at: it is believed to be alive while something in the folder changes.
     """
     try:
-        host, process = (folder / f"{name}ed-by").read_text(encoding="utf-8").split()
-        alive = _is_alive(int(process)) if host == socket.gethostname() else _is_fresh(folder)
-    except (OSError, ValueError):  # no such file, or half a file
+        owner = owner_in(FolderShelf(folder), f"{name}ed-by")
+        alive = owner is not None and (owner.is_of_this_host or _is_fresh(folder))
+    except OSError:
         return ""
-    return f"{host} {process}" if alive else ""
+    return str(owner) if alive else ""
 
 
 def _is_fresh(folder: Path) -> bool:
     return time.time() - max(path.stat().st_mtime for path in folder.iterdir()) < SILENT
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except PermissionError:  # another user's
-        return True
-    except OSError:
-        return False
-    return process > 0
 
 
 def number(value: Any) -> float:
