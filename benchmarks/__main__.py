@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks import conditioning, cost, generators, nystrom, training
+from benchmarks import conditioning, cost, generators, nystrom, runners, training
 from leanformer.foundation.records.circumstances import circumstances
 from leanformer.foundation.records.files import write_json
 
@@ -43,12 +43,19 @@ def run_generators(console: Console) -> dict[str, Any]:
     return {"examples_per_second": rates}
 
 
+def run_runners(console: Console) -> dict[str, Any]:
+    planned, found = runners.planning(), runners.overhead()
+    console.print(runners.table(found, planned))
+    return {**found, **planned}
+
+
 BENCHMARKS: dict[str, Callable[[Console], dict[str, Any]]] = {
     "conditioning": run_conditioning,
     "cost": run_cost,
     "training": run_training,
     "nystrom": run_nystrom,
     "generators": run_generators,
+    "runners": run_runners,
 }
 
 

@@ -19,7 +19,7 @@ def accepted(kind: Any) -> dict[str, str]:
 def test_both_state_the_same_arguments(function: Any, kind: Any, more: tuple[str, ...]) -> None:
     parameters = inspect.signature(function).parameters
     stated = {name: str(parameter.annotation) for name, parameter in parameters.items()}
-    for name in ("recipe", "dry_run", "sizes"):
+    for name in ("recipe", "dry_run", "plan_only", "sizes"):
         stated.pop(name, None)
     typed = accepted(kind)
     assert {name: type_ for name, type_ in typed.items() if name not in more} == stated
@@ -29,5 +29,5 @@ def test_both_state_the_same_arguments(function: Any, kind: Any, more: tuple[str
 def test_help_shows_every_argument_and_both_results() -> None:
     for function, record in ((lf.compare, "Comparison"), (lf.sweep, "Sweep")):
         signature = inspect.signature(function)
-        assert signature.return_annotation == f"{record} | Forecast"
+        assert signature.return_annotation == f"{record} | Forecast | Status"
         assert len(signature.parameters) > 35

@@ -14,6 +14,7 @@ import pytest
 import leanformer as lf
 from leanformer.experiments.plan import read_plan, write_plan
 from leanformer.experiments.status import open_commands, status
+from leanformer.experiments.summary import summarise
 from leanformer.foundation.leases import Owner
 from leanformer.foundation.records.files import locked, worker_in
 from leanformer.runners.base import FAILURE, Failure
@@ -155,3 +156,22 @@ def test_what_is_no_study_is_refused(tmp_path: Path) -> None:
     shown = call("jobs", str(tmp_path))
     assert shown.returncode == 2
     assert "holds no runs: it has neither a run.json nor an own-plan.json" in " ".join(shown.stderr.split())
+
+
+def test_the_report_of_a_study_under_way_names_its_open_runs(tmp_path: Path) -> None:
+    planned = lf.compare(tiny_run.recipe(), seeds=2, plan_only=True, out=tmp_path)
+    assert [run.state for run in planned.runs] == ["queued"] * 6
+    with pytest.raises(ValueError, match="is finished yet"):
+        summarise(tmp_path)
+    for arm in ("original", "lean"):
+        lf.train(tmp_path / arm / "seed-0")
+    record = summarise(tmp_path)
+    assert len(record.open_runs) == 4
+    assert record.open_runs["lean, seed 1"] == "queued"
+    assert (
+        record.sentences()[0]
+        .lower()
+        .startswith("this comparison is under way, with 4 open runs: shallow, seed 0: queued")
+    )
+    finished = lf.compare(tiny_run.recipe(), seeds=2, jobs=1, out=tmp_path, report=False)
+    assert not finished.open_runs

@@ -13,7 +13,9 @@ from leanformer.foundation.arguments import writable
 
 @app.command()
 def report(
-    folders: Annotated[list[Path], typer.Argument(help="The folder of a comparison, sweep or GLUE; or its record.")],
+    folders: Annotated[
+        list[str], typer.Argument(help="The folder or URL of a comparison, sweep or GLUE; or its record.")
+    ],
     out: Annotated[Path | None, typer.Option(help="Folder for the pages [default: the first's own].")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -26,17 +28,19 @@ def report(
     from leanformer.experiments.glue import RECORD, Glue
     from leanformer.foundation.progress import RunsProgress
     from leanformer.foundation.records.keeping import publish
+    from leanformer.foundation.storage import local, send
     from leanformer.report.figures.style import save
     from leanformer.report.figures.sweep import side_by_side
 
-    first, say = folders[0], RunsProgress(True).say
+    paths, say = [local(folder) for folder in folders], RunsProgress(True).say
+    first = paths[0]
     folder = out or (first if first.is_dir() else first.parent)
     if out is not None or first.exists():
         writable(folder)
     if len(folders) > 1:
         if as_json:
             raise ValueError("--json is for one folder: several are drawn side by side")
-        files = save(side_by_side([sweep.read_record(path) for path in folders]), folder / "sweeps")
+        files = save(side_by_side([sweep.read_record(path) for path in paths]), folder / "sweeps")
         print_written(", ".join(map(str, files)))
     elif sweep.is_sweep(first):
         swept = sweep.read_record(first)
@@ -48,3 +52,4 @@ def report(
         show(record, as_json)
     else:
         show_comparison(summary.read_record(first), folder, as_json)
+    send(folder)

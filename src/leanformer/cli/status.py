@@ -1,7 +1,6 @@
 """`leanformer status` and `leanformer jobs`: what runs, what is open, and one command for each open run."""
 
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ from leanformer.cli.shared import AsJson, app, output, print_json, show
 SECONDS = 2.0
 """Between two looks."""
 
-Study = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of a comparison, a sweep or GLUE.")]
+Study = Annotated[str, typer.Argument(metavar="STUDY", help="The folder or URL of a comparison, a sweep or GLUE.")]
 
 
 @app.command()

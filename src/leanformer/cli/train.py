@@ -82,10 +82,12 @@ def train(
     from leanformer.experiments.plan import read_planned_run
     from leanformer.foundation.machine import from_first_process, is_first_process
     from leanformer.foundation.progress import RunsProgress
+    from leanformer.foundation.storage import local, shown
+    from leanformer.runners.base import in_storage
     from leanformer.training.loop import train as run_training
     from leanformer.training.run import Run, is_run, write_run
 
-    folder = Path(recipe)
+    folder = local(recipe)
     if is_run(folder):
         choices = dict(data=data, text_column=text_column, label_column=label_column, held_out=held_out, model=model)
         refuse_choices(choices | dict(skip_bad=skip_bad, steps=steps, settings=settings or None, dry_run=dry_run))
@@ -115,7 +117,7 @@ def train(
             show_forecast(forecast_run(run), as_json)
             return
         from_first_process(lambda: write_run(run, folder))
-    with RunsProgress(True) as progress:
+    with RunsProgress(True) as progress, in_storage(folder) as saved:
         progress.planned({run.name: run.training.steps}, [(run.name, run.seed)])
         result = run_training(
             folder,
@@ -125,6 +127,7 @@ def train(
                 run.name, run.seed, {"event": "progress", "step": step, "loss": loss}
             ),
             log_with=log_with,
+            saved=saved,
         )
     if not is_first_process():
         return
@@ -133,5 +136,5 @@ def train(
     else:
         scores = ", ".join(f"{key} {value:.4g}" for key, value in result.final.items() if key != "step")
         output.print(f"{run.name}, seed {run.seed}, {result.params:,} parameters: {scores}", highlight=False)
-    print_written(f"{folder}/model, result.json, checkpoints/")
+    print_written(f"{shown(folder)}/model, result.json, checkpoints/")
     print_models(str(folder))

@@ -288,15 +288,7 @@ def without_own_loop(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def place_of(out: str | Path | None, usual: str) -> Path:
     """The folder that was asked for or the usual one in runs/, if it can be written to; of a URL, its mirror here."""
-
-    def found() -> Path:
-        if out is None or not storage.is_url(out):
-            return writable(Path("runs") / usual if out is None else Path(out))
-        mirror = storage.Mirror.of(str(out))
-        mirror.fetch()
-        return mirror.folder
-
-    return from_first_process(found)
+    return from_first_process(lambda: writable(Path("runs") / usual if out is None else storage.local(out)))
 
 
 def run_comparison(
@@ -427,7 +419,10 @@ def _run_open(plan: ComparisonPlan, out: Path, where: Where, log_with: str, hook
     }
     hooks.planned(plan, list(open_runs.values()))
     if not open_runs and is_first_process():
-        hooks.say(f"{out} is complete: nothing to train; another folder, more seeds or more arms would run more")
+        hooks.say(
+            f"{storage.shown(out)} is complete: nothing to train; "
+            "another folder, more seeds or more arms would run more"
+        )
 
     def hear(folder: Path, event: Event) -> None:
         if is_first_process():

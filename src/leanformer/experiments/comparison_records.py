@@ -128,7 +128,9 @@ class Comparison(DatedRecord):
     arms: dict[ArmLabel, ArmResult]
     verdict: ComparisonVerdict
     failures: dict[str, str]
-    """Runs that diverged, and why."""
+    """Runs that diverged or crashed, and why."""
+    open_runs: dict[str, str] = {}
+    """Runs without a result while the comparison is under way: what is known of each."""
     tuning: Tuning | None = None
     """What was found when settings were tuned for every arm."""
     tuned: Variant | None = None
@@ -149,6 +151,7 @@ class Comparison(DatedRecord):
         failures = [sentences.did_not_finish(text) for text in self.failures.values()]
         amended = [change.words for change in self.amendments]
         found = [
+            *([sentences.under_way(self.open_runs)] if self.open_runs else []),
             *self.verdict.all_words,
             *self._tuned_words(),
             *self._length_words(),

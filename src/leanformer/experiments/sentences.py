@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from leanformer.experiments.lengths import Trend
     from leanformer.experiments.tuning.records import Tuning
 
+MOST_OPEN = 6
+"""Open runs that are named."""
+
 
 def as_sentence(phrase: str) -> str:
     first = phrase[0] if phrase[0] == "κ" else phrase[0].upper()  # a symbol: its capital would be another one
@@ -238,6 +241,14 @@ def baselines(metric: str, values: Mapping[str, Sequence[float]]) -> str:
 
 def _range(ends: Sequence[str]) -> str:
     return " to ".join(dict.fromkeys(ends))
+
+
+def under_way(open_runs: Mapping[str, str]) -> str:
+    """Of a comparison that is not finished; of many open runs, the first few."""
+    listed = [f"{run}: {words}" for run, words in list(open_runs.items())[:MOST_OPEN]]
+    more = len(open_runs) - len(listed)
+    listed += [f"and {more} more"] if more else []
+    return f"this comparison is under way, with {counted(len(open_runs), 'open run')}: {'; '.join(listed)}"
 
 
 def did_not_finish(what: str) -> str:

@@ -12,6 +12,7 @@ from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
 from leanformer.experiments.own_loop.records import OwnPlan
 from leanformer.experiments.own_loop.result import is_finished as is_own_finished
 from leanformer.experiments.plan import folder_of
+from leanformer.foundation import storage
 from leanformer.foundation.formats import counted, duration
 from leanformer.foundation.records.base import Record, RecordPart
 from leanformer.foundation.records.files import read_json, worker_in
@@ -43,6 +44,14 @@ class RunStatus(RecordPart):
     seconds_left: float | None = None
     reason: str = ""
     """Why it failed, or what is wrong with its folder."""
+
+    @property
+    def words(self) -> str:
+        """Its state: "running on host 123, step 40 of 100, 2.5 min left"."""
+        if self.state != "running":
+            return self.state + (f" at step {self.step:,} of {self.steps:,}" if self.state == "stopped" else "")
+        left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
+        return f"running on {self.where}, step {self.step:,} of {self.steps:,}{left}"
 
 
 class Status(Record):
@@ -77,11 +86,11 @@ class Status(Record):
 
 
 def status(study: str | Path) -> Status:
-    """The runs in the folder of a comparison, a sweep or GLUE, or in any folder that holds some.
+    """The runs in the folder of a comparison, a sweep or GLUE, in any folder that holds some, or at a URL.
 
     >>> lf.status("runs/compare-digits").is_over
     """
-    folder = Path(study)
+    folder = storage.local(study)
     if not folder.is_dir():
         raise ValueError(f"{study} is not a folder")
     runs = [*_trained_here(folder), *_of_own_loops(folder)]
@@ -101,6 +110,11 @@ def _trained_here(study: Path) -> Iterator[RunStatus]:
             yield RunStatus(place=place, name="", seed=0, state="failed", step=0, steps=0, reason=reason)
             continue
         yield _judged(folder, place, name, seed, steps)
+
+
+def judged(folder: Path) -> RunStatus:
+    """What became of the one run that a folder describes."""
+    return next(_trained_here(folder))
 
 
 def _judged(folder: Path, place: str, name: str, seed: int, steps: int) -> RunStatus:
@@ -149,11 +163,12 @@ def open_commands(study: str | Path, program: Sequence[str] = ("leanformer",)) -
     Each may be started on any host that sees the folder, in any order, and again after a stop: a run that is done or
     being trained elsewhere is left alone.
     """
-    folder = Path(study)
+    folder = storage.local(study)
     if own := next(iter(sorted(folder.rglob(OWN_PLAN))), None):
         raise ValueError(
             f"{own.parent} is the comparison of a training loop of one's own, whose runs have no commands: repeat the "
             "comparison's command"
         )
     waiting = status(study).of("queued", "stopped")
-    return [shlex.join([*program, "train", str(folder / run.place)]) for run in waiting]
+    whole = str(study).rstrip("/") if storage.is_url(study) else str(folder)
+    return [shlex.join([*program, "train", f"{whole}/{run.place}" if run.place != "." else whole]) for run in waiting]

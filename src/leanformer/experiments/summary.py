@@ -18,6 +18,7 @@ from leanformer.experiments.judging.judgement import judge_arms
 from leanformer.experiments.lengths import Trend, length_folder, trends
 from leanformer.experiments.own_loop.records import PLAN as OWN_PLAN
 from leanformer.experiments.plan import PLAN, ComparisonPlan, folder_of, read_plan
+from leanformer.experiments.status import judged
 from leanformer.experiments.tuning.records import Tuning
 from leanformer.experiments.tuning.running import Trials
 from leanformer.foundation.records.circumstances import fields_of
@@ -25,7 +26,7 @@ from leanformer.runners.base import read_failure
 from leanformer.tasks.base import Metric
 from leanformer.training.monitoring import step_seconds
 from leanformer.training.outcomes import read_outcomes
-from leanformer.training.result import Result, check_data, read_result
+from leanformer.training.result import Result, check_data, is_finished, read_result
 
 RECORD = "comparison.json"
 TUNED = "tuned"
@@ -78,6 +79,9 @@ def summarise(out: Path) -> Comparison:
             controls=(SHALLOW, RANDOM) if plan.pretrained else (SHALLOW,),
         ),
         failures={f"{arm}, seed {seed}": text for (arm, seed), text in failures.items()},
+        open_runs={
+            f"{arm}, seed {seed}": judged(folder_of(out, arm, seed)).words for arm, seed in open_runs(out, plan)
+        },
         tuning=_tuning(out, plan, metric),
         tuned=_variant(out / TUNED) if plan.tuning is not None else None,
         lengths=shorter,
@@ -87,6 +91,12 @@ def summarise(out: Path) -> Comparison:
         runs=_curves(results),
         **fields_of(plan.circumstances),
     )
+
+
+def open_runs(out: Path, plan: ComparisonPlan) -> list[tuple[str, int]]:
+    """Planned runs that have neither a result nor a reason why not."""
+    folders = {(arm, seed): folder_of(out, arm, seed) for arm, seed in plan.runs()}
+    return [run for run, folder in folders.items() if not is_finished(folder) and read_failure(folder) is None]
 
 
 def _failures(out: Path, plan: ComparisonPlan) -> dict[tuple[str, int], str]:

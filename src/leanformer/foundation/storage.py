@@ -33,6 +33,7 @@ PAUSES = (0.5, 2.0, 5.0)
 CLIENTS = ("botocore", "aiobotocore", "aiohttp", "google", "gcsfs", "azure", "adlfs", "asyncio", "requests", "urllib3")
 """Packages whose exceptions mean that a storage refused or did not answer."""
 
+WRITTEN = "written to"
 Answer = TypeVar("Answer")
 
 
@@ -70,13 +71,13 @@ class Storage:
         for pause in (*PAUSES, None):
             try:
                 return call(files, root)
-            except (FileNotFoundError, FileExistsError, ValueError):
+            except (FileExistsError, ValueError):
                 raise
             except Exception as error:
                 known = isinstance(error, OSError) or type(error).__module__.split(".")[0] in CLIENTS
-                if not known:
+                if not known or (isinstance(error, FileNotFoundError) and what != WRITTEN):
                     raise
-                if pause is None or isinstance(error, PermissionError):
+                if pause is None or isinstance(error, (PermissionError, FileNotFoundError)):
                     reason = " ".join(str(error).split())[:300] or type(error).__name__
                     raise OSError(f"{self.url} could not be {what}: {reason}") from error
                 time.sleep(pause)
@@ -111,11 +112,11 @@ class Storage:
             files.makedirs(f"{root}/{name}".rpartition("/")[0], exist_ok=True)
             files.put_file(str(path), f"{root}/{name}")
 
-        self._ask("written to", put)
+        self._ask(WRITTEN, put)
 
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            self._ask("written to", lambda files, root: files.rm_file(f"{root}/{name}"))
+            self._ask("changed", lambda files, root: files.rm_file(f"{root}/{name}"))
 
     # A shelf, for leases
 
@@ -138,13 +139,13 @@ class Storage:
                 files.pipe_file(f"{root}/{name}", content, mode="create")
 
         try:
-            self._ask("written to", make)
+            self._ask(WRITTEN, make)
         except FileExistsError:
             return False
         return self.read(name) == content
 
     def write(self, name: str, content: bytes) -> None:
-        self._ask("written to", lambda files, root: files.pipe_file(f"{root}/{name}", content))
+        self._ask(WRITTEN, lambda files, root: files.pipe_file(f"{root}/{name}", content))
 
 
 def _version(info: Mapping[str, Any]) -> str:
@@ -195,8 +196,9 @@ class Mirror:
         return Storage(f"{self.url}/{self.place}".rstrip("/"))
 
     def fetch(self, checkpoints: bool = False) -> None:
-        """Bring what is new there. Checkpoints only if asked for, and only complete ones."""
+        """Bring what is new there, and remove what was removed there. Checkpoints only if asked for, if complete."""
         known, listed = self._known(), self.storage.listed()
+        self._drop_removed(known, listed)
         for name in sorted(listed, key=_turn):
             version, path = listed[name], self.folder / name
             if any(part.startswith(".") for part in PurePosixPath(name).parts) or not self._is_wanted(
@@ -211,6 +213,15 @@ class Mirror:
                 self.storage.fetch(name, path)
                 known[self._key(name)] = version
         self._keep(known)
+
+    def _drop_removed(self, known: dict[str, str], listed: Mapping[str, str]) -> None:
+        """The storage is right: a file that was there once, and is no longer, is not wanted here either."""
+        prefix = self._key("")
+        for key in list(known):
+            name = key.removeprefix("sent ").removeprefix(prefix)
+            if name not in listed and f"{CHECKPOINTS}/" not in name:
+                (self.folder / name).unlink(missing_ok=True)
+                del known[key]
 
     @staticmethod
     def _is_wanted(name: str, listed: Mapping[str, str], checkpoints: bool) -> bool:
@@ -278,6 +289,21 @@ def mirror_of(folder: Path) -> Mirror | None:
             if not found.get("place"):
                 return Mirror(above, str(found["url"]), whole.relative_to(above).as_posix().strip("."))
     return None
+
+
+def local(place: str | Path) -> Path:
+    """A folder of this host: the place itself, or the mirror of a URL, brought up to date."""
+    if not is_url(place):
+        return Path(place)
+    mirror = Mirror.of(str(place))
+    mirror.fetch()
+    return mirror.folder
+
+
+def shown(folder: Path) -> str:
+    """What a person calls a folder: its URL, if it mirrors one."""
+    mirror = mirror_of(folder)
+    return str(folder) if mirror is None else mirror.storage.url
 
 
 def send(folder: Path) -> None:

@@ -60,7 +60,7 @@ def execute(folder: Path, report: Callable[[Event], None], log_with: str = "") -
     from leanformer.training.monitoring import Diverged
     from leanformer.training.run import read_run
 
-    with _from_storage(folder) as saved:
+    with in_storage(folder) as saved:
         (folder / FAILURE).unlink(missing_ok=True)
         try:
             train(
@@ -80,7 +80,7 @@ def execute(folder: Path, report: Callable[[Event], None], log_with: str = "") -
 
 
 @contextlib.contextmanager
-def _from_storage(folder: Path) -> Iterator[Callable[[], None]]:
+def in_storage(folder: Path) -> Iterator[Callable[[], None]]:
     """Inside, the folder is this process's own, and up to date with the storage that it mirrors, if it mirrors one.
 
     Gives what is to be called after every checkpoint.

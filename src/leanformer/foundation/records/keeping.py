@@ -39,7 +39,9 @@ def publish(
             if isinstance(error, OSError) and error.strerror:
                 why = ": ".join(filter(None, (str(error.filename2 or error.filename or ""), error.strerror)))
             warnings.warn(f"the report beside {path} could not be written: {why}", NotWritten, stacklevel=2)
-    say(f"written: {path.parent}{os.sep}{', '.join(str(file.relative_to(path.parent)) for file in files)}")
+    from leanformer.foundation.storage import shown
+
+    say(f"written: {shown(path.parent)}{os.sep}{', '.join(str(file.relative_to(path.parent)) for file in files)}")
 
 
 def keep(record: Record, path: Path) -> Path:

@@ -1,0 +1,188 @@
+"""Real runs on a Ray cluster of three nodes: one node and one worker die, and nothing is lost, doubled or different."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leanformer as lf
+from leanformer.experiments.sweep import read_record
+from leanformer.foundation.storage import Mirror, Storage
+from leanformer.runners import on_ray
+from leanformer.runners.base import has_crashed, read_failure
+from leanformer.runners.on_ray import OnRay, train_here, versions_here
+from leanformer.runners.where import Where, needs_of
+from support.s3 import s3_endpoint
+from support.tiny_run import described, recipe
+
+ray = pytest.importorskip("ray", reason="it is in the extra [cluster], which [dev] contains")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch, s3_endpoint(patch):  # nodes have credentials of their own: these
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        for _ in range(2):
+            made.add_node(num_cpus=1)
+        patch.setenv("RAY_ADDRESS", made.address)
+        yield made
+        ray.shutdown()
+        made.shutdown()
+
+
+def results(folder: Path) -> dict[str, str]:
+    """By place, what decides a run and what it came to; nothing in it depends on when or where it ran."""
+    return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("result.json"))}
+
+
+GRID: dict[str, Any] = {"vary": {"heads": [1, 2, 4], "depth": [1, 2]}, "seeds": 2, "report": False}
+
+
+@pytest.fixture(scope="module")
+def local_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("local")
+    lf.sweep(swept(), **GRID, jobs=1, out=folder)
+    return folder
+
+
+def swept() -> lf.Recipe:
+    small = recipe()
+    return replace(small, training=replace(small.training, steps=90, save_every=10, evaluations=1))
+
+
+class Chaos:
+    """Kills one worker process and one node, each once, when runs are under way."""
+
+    def __init__(self, cluster: Any) -> None:
+        self.cluster, self.heard = cluster, Counter[str]()
+        self.workers: set[str] = set()
+        self.killed_worker = self.killed_node = False
+        self.said: list[str] = []
+
+    def __call__(self, arm: str, seed: int, event: dict[str, Any]) -> None:
+        self.heard[f"{event['event']} {arm} {seed}"] += 1
+        if event["event"] == "said":
+            self.said.append(event["text"])
+        if event["event"] == "progress" and not self.killed_worker:
+            self.killed_worker = True
+            os.kill(int(event["where"].split()[1]), signal.SIGKILL)
+        finished = sum(count for what, count in self.heard.items() if what.startswith("done"))
+        if finished >= 3 and not self.killed_node:
+            self.killed_node = True
+            victim = random.Random(0).choice([node for node in self.cluster.list_all_nodes() if not node.head])
+            self.cluster.remove_node(victim, allow_graceful=False)
+            self.cluster.add_node(num_cpus=1)
+
+
+def test_nothing_is_lost_doubled_or_different(cluster: Any, local_sweep: Path, tmp_path: Path) -> None:
+    chaos = Chaos(cluster)
+    record = lf.sweep(swept(), **GRID, on="ray", retries=3, memory="200MB", out=tmp_path, listen=chaos)
+    assert chaos.killed_worker
+    assert chaos.killed_node
+    assert any("tried again from its last checkpoint" in text for text in chaos.said)
+    done = [count for what, count in chaos.heard.items() if what.startswith("done")]
+    assert (len(done), set(done)) == (12, {1})
+    assert results(tmp_path) == results(local_sweep)
+    assert len(results(tmp_path)) == 12
+    assert [cell.scores for cell in record.cells] == [cell.scores for cell in read_record(local_sweep).cells]
+
+
+def test_runs_resume_on_another_node_from_s3(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process is killed in the middle of an upload; a node without its files finishes the run from what arrived."""
+    whole = described(tmp_path / "whole", steps=40)
+    monkeypatch.setenv("LEANFORMER_CACHE", str(tmp_path / "first-host"))
+    monkeypatch.setenv("LEANFORMER_LEASE", "2")
+    study = "s3://studies/study"
+    described(Mirror.of(study).folder / "lean" / "seed-0", steps=40)
+    Mirror.of(study).send()
+    killed = subprocess.run(
+        [sys.executable, "-c", DIES_WHILE_SENDING, f"{study}/lean/seed-0"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    listed = Storage(f"{study}/lean/seed-0").listed()
+    saved = {name.split("/")[1] for name in listed if name.startswith("checkpoints/")}
+    whole_ones = {step for step in saved if f"checkpoints/{step}/SHA256SUMS" in listed}
+    assert whole_ones, "some checkpoint arrived"
+    assert saved - whole_ones, "and half of another one"
+    monkeypatch.setenv("LEANFORMER_CACHE", str(tmp_path / "second-host"))
+    here = Mirror.of(study)
+    here.fetch()
+    said: list[str] = []
+    OnRay(Where(on="ray", memory=10**8)).run(
+        [here.folder / "lean" / "seed-0"], lambda folder, event: said.append(f"{event}")
+    )
+    assert any("resuming from step" in line for line in said), said
+    lf.train(whole)
+    (found,) = results(here.folder).values()
+    assert json.loads(found) == json.loads((whole / "result.json").read_text())
+    assert not [name for name in Storage(f"{study}/lean/seed-0").names() if name.startswith(".lease")]
+
+
+DIES_WHILE_SENDING = """
+import os, signal, sys
+from leanformer.foundation.storage import Storage, local
+from leanformer.runners.base import execute
+send, left = Storage.send, [12]
+def dying(self, path, name):
+    left[0] -= name.startswith("checkpoints/")
+    if left[0] <= 0 and name.startswith("checkpoints/") and not name.endswith("SHA256SUMS"):
+        send(self, path, name)
+        os.kill(os.getpid(), signal.SIGKILL)
+    send(self, path, name)
+Storage.send = dying
+execute(local(sys.argv[1]), lambda event: None)
+"""
+
+
+def test_a_run_that_crashes_each_time_is_recorded_and_the_others_are_done(cluster: Any, tmp_path: Path) -> None:
+    folders = [described(tmp_path / f"run-{seed}", seed=seed, steps=60) for seed in range(2)]
+    heard: list[tuple[str, str]] = []
+
+    def listen(folder: Path, event: Any) -> None:
+        heard.append((folder.name, event["event"]))
+        if folder == folders[0] and event["event"] == "progress":
+            os.kill(int(event["where"].split()[1]), signal.SIGKILL)
+
+    OnRay(Where(on="ray", memory=10**8, retries=0)).run(folders, listen)
+    assert ("run-0", "crashed") in heard
+    assert ("run-1", "done") in heard
+    assert has_crashed(folders[0])
+    assert "it ended unexpectedly (WorkerCrashedError" in str(read_failure(folders[0]))
+
+
+def test_errors_are_one_line_and_lose_nothing(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = described(tmp_path / "run", steps=6)
+    with pytest.raises(ValueError, match="no node has room for a run, which takes 64 CPUs, 0 GPUs and"):
+        OnRay(Where(on="ray", cpus=64, memory=10**8)).run([folder], lambda *_: None)
+    other = {**versions_here(), "leanformer": "9.9"}
+    monkeypatch.setattr(on_ray, "versions_here", lambda: other)
+    with pytest.raises(ValueError, match=r"the node \S+ has leanformer .* instead of 9.9: install the same version"):
+        OnRay(Where(on="ray", memory=10**8)).run([folder], lambda *_: None)
+
+
+def test_a_folder_that_a_node_does_not_see() -> None:
+    ended = train_here("/nowhere/run", "", "", "/", "", versions_here(), None)
+    assert "does not see /nowhere/run: choose a folder that all nodes see, or a URL" in ended["text"]
+
+
+def test_needs_come_from_the_cost_model(tmp_path: Path) -> None:
+    folder = described(tmp_path / "run", threads=2)
+    needs = needs_of(folder, Where(on="ray"), has_gpus=False)
+    assert (needs.cpus, needs.gpus) == (2, 0)
+    assert 1.5e9 < needs.memory < 1.6e9
+    assert needs_of(folder, Where(on="ray"), has_gpus=True).gpus == 1
+    assert needs_of(folder, Where(on="ray", cpus=0.5, gpus=0.25, memory=7), has_gpus=True) == on_ray.Needs(0.5, 0.25, 7)

@@ -1,0 +1,51 @@
+"""What people say about where runs run, checked."""
+
+import sys
+from typing import Any
+
+import pytest
+
+import leanformer as lf
+from leanformer.runners.where import Where
+from support.command import call
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"on": "cloud"}, 'on must be "local", "ray" or "ray://HOST:10001", got \'cloud\''),
+        ({"on": "ray://host"}, "on must be"),
+        ({"jobs": 0}, "jobs must be at least 1, got 0"),
+        ({"retries": -1}, "retries must be at least 0, got -1"),
+        ({"on": "ray", "cpus": float("nan")}, "cpus must be a number of at least 0, got nan"),
+        ({"on": "ray", "memory": "much"}, 'memory takes a size, such as "24GB", got "much"'),
+        ({"cpus": 2}, 'cpus needs on="ray"'),
+    ],
+)
+def test_bad_choices(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Where.of(given)
+    assert message in str(error.value)
+
+
+def test_good_choices() -> None:
+    assert Where.of({}) == Where()
+    given = {"on": "ray://head:10001", "jobs": 4, "retries": 0, "cpus": 0.5, "gpus": 1, "memory": "8GB"}
+    assert Where.of(given) == Where("ray://head:10001", 4, 0, 0.5, 1, 8 * 10**9)
+
+
+def test_own_loops_run_here(tmp_path: Any) -> None:
+    for argument in ({"on": "ray"}, {"memory": "1GB"}, {"out": "s3://bucket/x"}):
+        with pytest.raises(ValueError, match=f"{next(iter(argument))} (does not go with train or|must be a folder)"):
+            lf.compare(train=lambda model, seed, folder: 1.0, original="gpt2", lean="depth=2", **argument)
+
+
+def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ValueError, match=r'on="ray" needs Ray: pip install "leanformer\[cluster\]"'):
+        lf.compare("digits", on="ray", out="unused")
+
+
+def test_the_command_names_its_option() -> None:
+    done = call("compare", "digits", "--on", "ray:nowhere")
+    assert (done.returncode, "--on must be" in done.stderr) == (2, True)
