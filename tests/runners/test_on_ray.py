@@ -32,6 +32,7 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch, s3_endpoint(patch):  # nodes have credentials of their own: these
+        patch.setenv("RAY_worker_niceness", "0")  # the tests beside this one would get all of the processor
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         for _ in range(2):
             made.add_node(num_cpus=1)

@@ -101,6 +101,7 @@ def _connect_or_start(ray: Any, options: dict[str, Any]) -> None:
     except ConnectionError:
         if os.environ.get("RAY_ADDRESS"):
             raise
+        os.environ.setdefault("RAY_worker_niceness", "0")  # runs are what this machine is for
         ray.init(num_cpus=cores(), **options)
 
 
