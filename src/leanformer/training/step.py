@@ -13,8 +13,10 @@ from accelerate import Accelerator
 from accelerate.utils import send_to_device
 from torch import nn
 
+from leanformer.conditioning.probing import unwrap
 from leanformer.tasks.base import Batch, Data
 from leanformer.training.distillation import Teacher
+from leanformer.training.layers import set_layers
 from leanformer.training.settings import Training
 
 MIXED_PRECISION = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
@@ -36,6 +38,7 @@ class Stepper:
 
     def __post_init__(self) -> None:
         self.parameters = list(self.model.parameters())
+        set_layers(unwrap(self.model), self.settings)
         self.teacher: Teacher | None = None
         if self.settings.teacher:
             accelerator = self.accelerator
