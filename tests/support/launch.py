@@ -1,7 +1,8 @@
-"""`python launch.py FOLDER`: trains the run of a folder on two ranks, as torchrun does, but imports only once.
+"""`python launch.py FOLDER …`: trains the runs of folders on two ranks, as torchrun does, but imports only once.
 
 torchrun itself and each of its processes import torch and timm, which takes longer than such a run. Here the ranks are
-forked from one process that has imported them.
+forked from one process that has imported them. `FOLDER:RANKS` trains on so many ranks, and `FOLDER:RANKS:STEP` stops
+after so many steps, as a kill would.
 """
 
 import os
@@ -10,34 +11,42 @@ import sys
 
 from accelerate import PartialState
 
-from leanformer.models.timm import vit  # noqa: F401  imported before the fork
-from leanformer.tasks import image_classes  # noqa: F401
+from leanformer.models.huggingface import gpt2  # noqa: F401  imported before the fork
+from leanformer.models.timm import vit  # noqa: F401
+from leanformer.tasks import image_classes, next_token  # noqa: F401
 from leanformer.training.loop import train
 
 RANKS = 2
 
 
-def main(folder: str) -> int:
+def main(folder: str, ranks: int = RANKS, stop: int = 0) -> bool:
+    """Whether all ranks have ended well."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    os.environ.update(WORLD_SIZE=str(RANKS), LOCAL_WORLD_SIZE=str(RANKS))
-    ranks = {}
-    for rank in range(RANKS):
+    os.environ.update(WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks))
+
+    def ended(step: int, loss: float) -> None:
+        if step == stop:
+            os._exit(0)
+
+    children = []
+    for rank in range(ranks):
         if (child := os.fork()) == 0:
             os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
-            train(folder)
-            assert PartialState().num_processes == RANKS, "they did not train together"
+            try:
+                train(folder, say=lambda message: print(f"rank {rank}: {message}"), progress=ended)
+            except (ValueError, OSError) as error:
+                print(f"rank {rank}: {error}", file=sys.stderr)
+                sys.exit(1)
+            assert PartialState().num_processes == ranks, "they did not train together"
+            assert not stop, f"step {stop} was not reported"
             sys.exit(0)
-        ranks[child] = rank
-    failed = False
-    while ranks:
-        child, status = os.wait()
-        del ranks[child]
-        failed = failed or status != 0
-    return int(failed)
+        children.append(child)
+    return all([os.waitpid(child, 0)[1] == 0 for child in children])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    jobs = [argument.split(":") for argument in sys.argv[1:]]
+    sys.exit(0 if all([main(folder, *map(int, numbers)) for folder, *numbers in jobs]) else 1)

@@ -237,7 +237,8 @@ def _check_sums(folder: Path) -> None:
 
 def _shapes(file: Path) -> dict[str, torch.Size]:
     with safe_open(file, framework="pt") as found:
-        return {name: torch.Size(found.get_slice(name).get_shape()) for name in found.keys()}
+        names = list(found.keys())
+        return {name: torch.Size(found.get_slice(name).get_shape()) for name in names}
 
 
 def _with_aliases(group: Mapping[str, Found], aliases: Mapping[str, str]) -> dict[str, Found]:

@@ -51,8 +51,8 @@ def _compile(model: nn.Module) -> None:
     compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")  # as torch.compile chooses it
     if on_cpu and not shutil.which(compiler):
         raise ValueError(
-            f"compile=true needs a C++ compiler on the CPU, and {compiler} is not on the PATH: install it, name another "
-            "in the environment variable CXX, or set compile=false"
+            f"compile=true needs a C++ compiler on the CPU, and {compiler} is not on the PATH: install it, name "
+            "another in the environment variable CXX, or set compile=false"
         )
     if torch.cuda.is_available() and not on_cpu and not _has_triton():
         raise ValueError("compile=true needs the package triton on a GPU: pip install triton, or set compile=false")
