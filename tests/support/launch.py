@@ -36,7 +36,7 @@ def main(folder: str, ranks: int = RANKS, stop: int = 0) -> bool:
         if (child := os.fork()) == 0:
             os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
             try:
-                train(folder, say=lambda message: print(f"rank {rank}: {message}"), progress=ended)
+                train(folder, say=print, progress=ended)
             except (ValueError, OSError) as error:
                 print(f"rank {rank}: {error}", file=sys.stderr)
                 sys.exit(1)
@@ -44,9 +44,11 @@ def main(folder: str, ranks: int = RANKS, stop: int = 0) -> bool:
             assert not stop, f"step {stop} was not reported"
             sys.exit(0)
         children.append(child)
-    return all([os.waitpid(child, 0)[1] == 0 for child in children])
+    statuses = [os.waitpid(child, 0)[1] for child in children]
+    return not any(statuses)
 
 
 if __name__ == "__main__":
     jobs = [argument.split(":") for argument in sys.argv[1:]]
-    sys.exit(0 if all([main(folder, *map(int, numbers)) for folder, *numbers in jobs]) else 1)
+    well = [main(folder, *map(int, numbers)) for folder, *numbers in jobs]
+    sys.exit(0 if all(well) else 1)

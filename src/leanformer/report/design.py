@@ -7,13 +7,23 @@ from leanformer.designing.record import CandidateRecord, DesignRecord
 from leanformer.foundation import formats
 from leanformer.report import cells
 
+HELD = {
+    "weights": "parameters",
+    "grads": "gradients",
+    "state": "optimizer",
+    "activ.": "activations",
+    "whole": "gathered",
+}
+"""Columns of GB for what one of several devices holds, and the fields of `Held`."""
 SHADES = {"note": "yellow", "warn": "red", "refuse": "bold red"}
 
 
 def table(record: DesignRecord, limit: int = 12) -> Table:
     """Original, recommendation, and the candidates that no other dominates, deepest first."""
     shown = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "layers", "heads", "head_dim", "MLP", "params", "", "GB", "G MACs", "κ Gauss", "regime", "guards"):
+    parts = tuple(HELD) if record.setting.parts > 1 else ()
+    names = ("", "layers", "heads", "head_dim", "MLP", "params", "", "GB", *parts, "G MACs", "κ Gauss")
+    for name in (*names, "regime", "guards"):
         shown.add_column(name, justify="right" if name not in ("", "regime", "guards") else "left")
     shown.add_row("original", *_sizes(record, record.original), "", _guards(record.original))
     first = record.recommended
@@ -42,9 +52,16 @@ def _sizes(record: DesignRecord, row: CandidateRecord) -> list[str]:
         formats.millions(row.params),
         formats.percent(row.params / record.original.params),
         formats.gigabytes(row.memory_bytes),
+        *_held(record, row),
         formats.billions(row.forward_macs / record.setting.batch),
         formats.significant(row.gaussian_kappa),
     ]
+
+
+def _held(record: DesignRecord, row: CandidateRecord) -> list[str]:
+    if record.setting.parts == 1:
+        return []
+    return ["" if row.held is None else formats.gigabytes(getattr(row.held, field)) for field in HELD.values()]
 
 
 def _guards(row: CandidateRecord) -> str:
