@@ -45,9 +45,17 @@ class Stepper:
             self.teacher = Teacher(self.settings, self.model, accelerator.device, self.start, accelerator.autocast)
 
     def _loss(self, piece: Batch) -> torch.Tensor:
-        if self.teacher is None:
-            return self.data.loss(self.model, piece)
-        return self.teacher.loss(self.data, self.model, piece)
+        try:
+            if self.teacher is None:
+                return self.data.loss(self.model, piece)
+            return self.teacher.loss(self.data, self.model, piece)
+        except RuntimeError as error:
+            if "mixed torch.Tensor and DTensor" not in str(error):
+                raise
+            raise ValueError(
+                "with shard=full, a task must call its model as model(...), since that puts the weights together; this "
+                "one calls a part of it: change the task, or set shard=none"
+            ) from error
 
     def take(self, batch: Batch, step: int, pieces: int) -> torch.Tensor:
         """Take a step, counted from 0, on this process's share of a batch; returns its mean loss, detached."""

@@ -13,8 +13,9 @@ def decoder_1b() -> Recipe:
     Command: torchrun --nproc-per-node 8 -m leanformer compare decoder-1b --data DIR
     On 8 machines, on each of them: torchrun --nnodes 8 --nproc-per-node 8 --rdzv-backend c10d
     --rdzv-endpoint HOST:29500 -m leanformer compare decoder-1b --data DIR --out SHARED_FOLDER
-    Cost, by the cost model: 164 H100-hours for a run of the original at 35 % of peak (20.5 h on 8, 2.6 h on 64), 130 for
-    lean, 129 for shallow; 1,269 for all 9 runs. One device holds 22.4 GB on 8 and 4.2 GB on 64 (lean 20.5 and 3.9 GB).
+    Cost, by the cost model: 164 H100-hours for a run of the original at 35 % of peak (20.5 h on 8, 2.6 h on 64), 130
+    for lean and 129 for shallow; 1,269 for all 9 runs. One device holds 22.4 GB on 8 and 4.2 GB on 64; of lean 20.5
+    and 3.9 GB.
     Your own texts have a held-out part of 0.1 by default, which is far too much here: give --held-out 0.001.
     Lean is what `leanformer design` recommends for 70 % of the parameters. docs/large_models.md says more.
     """
