@@ -16,7 +16,7 @@ FAMILIES = ("vit", "davit", "crammed-bert", "gpt2", "llama")
 
 
 def divide_families() -> None:
-    """A divided model of each family answers as the whole one, has its κ and its weights, and is read as the same architecture."""
+    """A divided model answers as the whole one, has its κ and its weights, and is read as the same architecture."""
     torch.set_num_threads(1)
     accelerator = Accelerator(cpu=True)
     for key in FAMILIES:

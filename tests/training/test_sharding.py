@@ -49,7 +49,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(7)
     save_pretrained(families.build(SMALL), root / "teacher")
     usual: dict[str, Any] = dict(steps=12, batch=16, lr=4e-3, evaluations=2, probe=2, save_every=3, accumulate=2)
-    usual |= dict(parametrization="completep", base_depth=4, teacher=str(root / "teacher"), teacher_hidden=0.1)
+    usual |= dict(parametrization="completep", base_depth=4, teacher=str(root / "teacher"))
     low = dict(precision="bfloat16", steps=4)
     for name, choices in {
         "ddp": {},

@@ -24,6 +24,8 @@ from leanformer.conditioning.probing import Call, sharded_parts
 from leanformer.models import families
 from leanformer.training.settings import Training
 
+NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)
+
 
 def is_divided(settings: Training, accelerator: Accelerator) -> bool:
     """Whether a model is divided: with one process there is nothing to divide it among."""
@@ -34,7 +36,7 @@ def divide(model: nn.Module, settings: Training, accelerator: Accelerator) -> No
     """Leave to every process its part of a model, in place. Layers are gathered one by one, the rest together.
 
     In mixed precision, layers are gathered in bfloat16: autocast would keep a bfloat16 copy of every weight for the
-    backward pass. What is outside the layers stays in float32, and so does the residual stream.
+    backward pass. Norms and what is outside the layers stay in float32, and so does the residual stream.
     """
     mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
     policy = MixedPrecisionPolicy()
@@ -42,7 +44,13 @@ def divide(model: nn.Module, settings: Training, accelerator: Accelerator) -> No
         policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=False)
     layers = {path for path in families.of(model).layer_paths(model) if path}
     for path in sorted(layers, key=lambda path: -path.count(".")):  # inner ones first
-        fully_shard(model.get_submodule(path), mesh=mesh, mp_policy=policy)
+        layer = model.get_submodule(path)
+        norms = [
+            norm for norm in layer.modules() if isinstance(norm, NORMS) and next(norm.parameters(), None) is not None
+        ]
+        if settings.precision == "bfloat16" and norms:
+            fully_shard(norms, mesh=mesh)
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh)
 
 
