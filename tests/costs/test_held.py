@@ -34,8 +34,6 @@ def test_a_divided_model_keeps_no_low_precision_copies_of_its_layers() -> None:
     stage = LLAMA.stages[0]
     matrices = 4 * stage.width * stage.inner_width + 3 * stage.width * stage.mlp_dim
     assert one.activations - two.activations == 2 * 6 * matrices
-    again, also = (held(precision="bfloat16", checkpointing=True, shard=shard, devices=2) for shard in ("none", "full"))
-    assert also.activations >= again.activations, "where layers are computed again, there are no copies to leave out"
 
 
 def test_the_peak_falls_with_devices() -> None:

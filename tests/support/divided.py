@@ -11,8 +11,8 @@ from leanformer.training.settings import Training
 from leanformer.training.sharding import divide, keep_own_part, whole_weights
 from support.architectures import SMALL
 
-FAMILIES = ("vit", "davit", "crammed-bert", "gpt2", "llama")
-"""Of timm with one stage and with several, our own, and of transformers with and without tied embeddings."""
+FAMILIES = ("vit", "davit", "gpt2", "llama")
+"""Of timm with one stage and with several, and of transformers with and without tied embeddings."""
 
 
 def divide_families() -> None:

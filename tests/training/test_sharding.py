@@ -1,11 +1,11 @@
 """One model over several processes: FSDP2 against DDP, other numbers of processes, κ, checkpoints in pieces."""
 
 import errno
-import json
 import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +26,7 @@ from leanformer.training import sharded_state
 from leanformer.training.checkpoints import SUMS, Checkpoints
 from leanformer.training.loop import train
 from leanformer.training.result import Result
-from leanformer.training.run import Run, write_run
+from leanformer.training.run import Run, read_run, write_run
 from leanformer.training.settings import Training
 
 SMALL = architecture_of(
@@ -159,11 +159,10 @@ def test_a_full_disk_is_one_clear_line_and_leaves_nothing(tmp_path: Path, monkey
 
 
 def test_one_process_with_shard_full_trains_as_always(launched: Path, tmp_path: Path) -> None:
-    run = json.loads((launched / "full" / "run.json").read_text())
+    run = read_run(launched / "full")
     for shard in ("none", "full"):
-        (tmp_path / shard).mkdir()
-        run["training"] |= dict(shard=shard, steps=3, save_every=None, keep_checkpoints=False)
-        (tmp_path / shard / "run.json").write_text(json.dumps(run))
+        settings = replace(run.training, shard=shard, steps=3, save_every=None, keep_checkpoints=False)
+        write_run(run.model_copy(update={"training": settings}), tmp_path / shard)
     one, two = (train(tmp_path / shard) for shard in ("none", "full"))
     assert one.losses == two.losses
     assert one.model_sums == two.model_sums
