@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch.distributed.checkpoint import HuggingFaceStorageWriter
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 
 from leanformer.costs.closed_forms import formula
 from leanformer.costs.setting import Setting

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-import torch.distributed.checkpoint as dcp
 from safetensors import SafetensorError
 from torch import Tensor
-from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from leanformer.foundation.records.files import flush, with_usual_mode
@@ -31,7 +31,9 @@ PIECE = "shard-{:05d}-"
 def write(folder: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write this process's piece. All processes must take part; an error of one is an `OSError` on all of them."""
     _collectively(
-        lambda: dcp.save(dict(tensors), storage_writer=HuggingFaceStorageWriter(str(folder), save_distributed=True))
+        lambda: state_dict_saver.save(
+            dict(tensors), storage_writer=HuggingFaceStorageWriter(str(folder), save_distributed=True)
+        )
     )
 
 
@@ -46,7 +48,7 @@ def sums_of(folder: Path, index: int) -> dict[str, str]:
 
 def load(folder: Path, into: Mapping[str, Tensor]) -> None:
     """Fill tensors, each process its part of them, from a checkpoint of any number of processes."""
-    _collectively(lambda: dcp.load(dict(into), storage_reader=HuggingFaceStorageReader(str(folder))))
+    _collectively(lambda: state_dict_loader.load(dict(into), storage_reader=HuggingFaceStorageReader(str(folder))))
 
 
 def read(
@@ -66,7 +68,7 @@ def read(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
         reader = HuggingFaceStorageReader(str(folder))
-        _collectively(lambda: dcp.load(dict(into), storage_reader=reader, no_dist=True))
+        _collectively(lambda: state_dict_loader.load(dict(into), storage_reader=reader, no_dist=True))
     return {group: {name: into[name] for name in names} for group, names in groups.items()}, shapes
 
 

@@ -27,24 +27,28 @@ def save(
     accelerator: Accelerator,
 ) -> None:
     """As `Checkpoints.save`: aside, checksummed, moved into place when all pieces are on the disk."""
-    own, aliases, groups = {}, {}, {}
-    for group, found in tensors.items():
-        mine, aliases[group] = unshared(found, place=id)  # some processes hold nothing of a small tensor: no address
+    own: dict[str, Tensor] = {}
+    aliases: dict[str, dict[str, str]] = {}
+    groups: dict[str, list[str]] = {}
+    for group, named in tensors.items():
+        mine, aliases[group] = unshared(named, place=id)  # some processes hold nothing of a small tensor: no address
+        if both := sorted(own.keys() & mine.keys()):
+            raise ValueError(f"a checkpoint in pieces cannot hold two tensors named {both[0]}: set shard=none")
         groups[group] = list(mine)
         own |= mine
-    size = sum(gather_object([sum(local(tensor).nbytes for tensor in own.values())]))
+    sizes: list[int] = gather_object([sum(local(tensor).nbytes for tensor in own.values())])
 
     def complete() -> None:
         with checkpoints.saving(step):
             write_state(aside, {"aliases": aliases, "groups": groups, **state})
-            sums = {STATE: sha256(aside / STATE), **{name: digest for one in found for name, digest in one.items()}}
+            sums = {STATE: sha256(aside / STATE), **{name: digest for piece in found for name, digest in piece.items()}}
             write_text(aside / SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
             checkpoints.complete(step)
         checkpoints.prune(step, best)
 
     def begin() -> Any:
         with checkpoints.saving(step):
-            return checkpoints.begin(step, size)
+            return checkpoints.begin(step, sum(sizes))
 
     aside = from_first_process(begin)
     with checkpoints.saving(step):

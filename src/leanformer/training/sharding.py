@@ -45,7 +45,7 @@ def divide(model: nn.Module, settings: Training, accelerator: Accelerator) -> No
     layers = {path for path in families.of(model).layer_paths(model) if path}
     for path in sorted(layers, key=lambda path: -path.count(".")):  # inner ones first
         layer = model.get_submodule(path)
-        norms = [
+        norms: list[nn.Module] = [
             norm for norm in layer.modules() if isinstance(norm, NORMS) and next(norm.parameters(), None) is not None
         ]
         if settings.precision == "bfloat16" and norms:
