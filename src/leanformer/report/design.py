@@ -7,21 +7,15 @@ from leanformer.designing.record import CandidateRecord, DesignRecord
 from leanformer.foundation import formats
 from leanformer.report import cells
 
-HELD = {
-    "weights": "parameters",
-    "grads": "gradients",
-    "state": "optimizer",
-    "activ.": "activations",
-    "whole": "gathered",
-}
-"""Columns of GB for what one of several devices holds, and the fields of `Held`."""
+HELD = "weights + gradients +\nstate + activations + whole"
+"""Head of the column for what one of several devices holds, in GB."""
 SHADES = {"note": "yellow", "warn": "red", "refuse": "bold red"}
 
 
 def table(record: DesignRecord, limit: int = 12) -> Table:
     """Original, recommendation, and the candidates that no other dominates, deepest first."""
     shown = Table(box=SIMPLE_HEAD, pad_edge=False)
-    parts = tuple(HELD) if record.setting.parts > 1 else ()
+    parts = (HELD,) if record.setting.parts > 1 else ()
     names = ("", "layers", "heads", "head_dim", "MLP", "params", "", "GB", *parts, "G MACs", "κ Gauss")
     for name in (*names, "regime", "guards"):
         shown.add_column(name, justify="right" if name not in ("", "regime", "guards") else "left")
@@ -61,7 +55,11 @@ def _sizes(record: DesignRecord, row: CandidateRecord) -> list[str]:
 def _held(record: DesignRecord, row: CandidateRecord) -> list[str]:
     if record.setting.parts == 1:
         return []
-    return ["" if row.held is None else formats.gigabytes(getattr(row.held, field)) for field in HELD.values()]
+    held = row.held
+    if held is None:
+        return [formats.NOTHING]
+    parts = (held.parameters, held.gradients, held.optimizer, held.activations, held.gathered)
+    return [" + ".join(formats.gigabytes(part) for part in parts)]
 
 
 def _guards(row: CandidateRecord) -> str:
