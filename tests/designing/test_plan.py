@@ -199,7 +199,7 @@ def test_a_divided_model_is_planned_by_what_one_device_holds() -> None:
     assert "on each of 8 devices" in text
     assert "each device holds 1/8: parameters" in text
     columns = {str(column.header): list(column.cells) for column in table(record).columns}
-    assert columns[HELD][1].startswith(f"{held.parameters / 1e9:.1f} + {held.gradients / 1e9:.1f} + ")
+    assert columns[HELD][1].startswith(f"{held.parameters / 1e9:.1f}+{held.gradients / 1e9:.1f}+")
     assert HELD not in [column.header for column in table(whole.record()).columns]
     with pytest.raises(ValueError, match="shard must be one of none, full, got 'half'"):
         design("gpt2", shard="half")  # type: ignore[arg-type]
