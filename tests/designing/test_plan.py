@@ -14,6 +14,7 @@ from leanformer.designing.findings import Finding
 from leanformer.designing.plan import DesignPlan, Limits, design
 from leanformer.designing.record import DesignRecord
 from leanformer.models import families
+from leanformer.report.design import HELD, table
 from support.architectures import SMALL
 
 
@@ -181,3 +182,26 @@ def test_refused_designs_are_shown_by_force_only(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("leanformer.designing.candidates._wanted_heads", lambda *_: [[24]])
     with pytest.raises(ValueError, match=r"every design within these limits is refused: .*; force shows them"):
         design(only, limits=limits, regimes=["split"])
+
+
+def test_a_divided_model_is_planned_by_what_one_device_holds() -> None:
+    setting = dict(batch=4, precision="bfloat16", checkpointing=True)
+    whole = design("gpt2", fit="1.2GB", **setting)
+    divided = design("gpt2", fit="1.2GB", shard="full", devices=8, **setting)
+    assert max(candidate.cost.memory_bytes for candidate in divided.found) <= 1.2e9
+    assert len(divided.found) > len(whole.found), "more designs fit"
+    record = DesignRecord.parse(divided.record().to_dict(), "a plan")
+    held = record.recommended.held
+    assert held is not None
+    assert held.parameters == pytest.approx(4 * record.recommended.params / 8, abs=1)
+    assert record.recommended.memory_bytes == record.recommended_peak_bytes == held.peak
+    text = " ".join(record.words)
+    assert "on each of 8 devices" in text
+    assert "each device holds 1/8: parameters" in text
+    columns = {str(column.header): list(column.cells) for column in table(record).columns}
+    assert columns[HELD][1].startswith(f"{held.parameters / 1e9:.1f}+{held.gradients / 1e9:.1f}+")
+    assert HELD not in [column.header for column in table(whole.record()).columns]
+    with pytest.raises(ValueError, match="shard must be one of none, full, got 'half'"):
+        design("gpt2", shard="half")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="devices must be at least 1, got 0"):
+        design("gpt2", shard="full", devices=0)

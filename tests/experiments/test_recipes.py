@@ -125,3 +125,38 @@ def test_a_function_that_returns_a_recipe_is_compared(tmp_path: Path) -> None:
         ValueError, match="cannot be called without arguments; needed is a function that returns a Recipe"
     ):
         lf.compare(fit)
+
+
+def test_the_decoder_of_a_billion_costs_what_its_pages_say() -> None:
+    """Every figure of the recipe's help and of docs/large_models.md, by the cost model."""
+    recipe, text = recipes.recipe("decoder-1b"), " ".join(recipes.description("decoder-1b").split())
+    training, runs, memory, rows = recipe.training, {}, {}, []
+    for arm, design in recipe.architectures().items():
+        for devices in (8, 64):
+            setting = Setting(
+                batch=training.batch // (training.accumulate * devices),
+                tokens=2048,
+                precision="bfloat16",
+                checkpointing=training.checkpointing,
+                shard=training.shard,
+                devices=devices,
+            )
+            cost = formula(design, setting).cost(design, setting)
+            run = WholeRun(samples=training.steps * training.batch, device="h100", devices=devices)
+            runs[arm, devices], memory[arm, devices] = run_cost(cost, setting, run), f"{cost.memory_bytes / 1e9:.1f}"
+        hours = [runs[arm, 8].device_hours, runs[arm, 8].wall_hours, runs[arm, 64].wall_hours]
+        shown = (f"{hours[0]:.0f}", f"{hours[1]:.1f}", f"{hours[2]:.1f}", memory[arm, 8], memory[arm, 64])
+        rows.append(f"| {arm} | {cost.params.total / 1e6:.1f} M | {' | '.join(shown)} |")
+    whole = {arm: runs[arm, 8].device_hours for arm in recipe.arms}
+    total = f"{recipe.seeds * sum(whole.values()):,.0f}"
+    hours = f"{runs['original', 8].wall_hours:.1f} h on 8, {runs['original', 64].wall_hours:.1f} h on 64"
+    assert f"{whole['original']:.0f} H100-hours for a run of the original at 35 % of peak ({hours})" in text
+    assert f"{whole['lean']:.0f} for lean and {whole['shallow']:.0f} for shallow; {total} for all 9 runs" in text
+    assert f"One device holds {memory['original', 8]} GB on 8 and {memory['original', 64]} GB on 64" in text
+    assert f"of lean {memory['lean', 8]} and {memory['lean', 64]} GB" in text
+    page = (Path(__file__).parents[2] / "docs" / "large_models.md").read_text(encoding="utf-8")
+    assert "\n".join(rows) in page
+    assert f"take {total} H100-hours" in page
+    assert round(training.steps * training.batch * 2048 / 1e9) == 21
+    same = dict(batch=16, tokens=2048, precision="bfloat16", checkpointing=True, shard="full", devices=8)
+    assert lf.design(recipe.original, params="70%", **same).recommended.architecture == recipe.lean

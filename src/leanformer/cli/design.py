@@ -86,6 +86,10 @@ def design(
     optimizer: Annotated[
         Literal["adamw", "sgd", "none"], typer.Option(help="Whose state needs memory.", rich_help_panel=TRAINING)
     ] = "adamw",
+    shard: Annotated[
+        Literal["none", "full"],
+        typer.Option(help="full divides the model among the devices (FSDP2).", rich_help_panel=TRAINING),
+    ] = "none",
     samples: Annotated[
         str | None,
         typer.Option(
@@ -93,7 +97,9 @@ def design(
         ),
     ] = None,
     device: Annotated[Device, typer.Option(help="The device of that run.", rich_help_panel=RUN)] = "a100",
-    devices: Annotated[int, typer.Option(metavar="N", min=1, help="How many of them.", rich_help_panel=RUN)] = 8,
+    devices: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many of them; --shard divides by it.", rich_help_panel=RUN)
+    ] = 8,
     utilisation: Annotated[
         float,
         typer.Option(metavar="SHARE", min=0, max=1, help="Share of their peak that is reached.", rich_help_panel=RUN),

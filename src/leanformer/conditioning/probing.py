@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from jaxtyping import Float, Int64, Shaped
@@ -24,6 +24,9 @@ from leanformer.foundation.records.base import Record
 from leanformer.foundation.records.quantiles import quantiles
 from leanformer.foundation.records.views import Shown
 
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule
+
 __all__ = [
     "FORWARD_ROUNDING",
     "Call",
@@ -33,6 +36,7 @@ __all__ = [
     "Target",
     "measure",
     "probe",
+    "sharded_parts",
     "undisturbed",
     "unwrap",
 ]
@@ -276,3 +280,12 @@ def unwrap(model: nn.Module) -> nn.Module:
             model = model.module
         else:
             return model
+
+
+def sharded_parts(model: nn.Module) -> list[FSDPModule]:
+    """The modules that `fully_shard` divided among processes. All processes must run such a model together."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return []
+    from torch.distributed.fsdp import FSDPModule
+
+    return [module for module in model.modules() if isinstance(module, FSDPModule)]

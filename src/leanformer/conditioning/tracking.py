@@ -19,7 +19,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from leanformer.conditioning.probing import Call, measure, unwrap
+from leanformer.conditioning.probing import Call, measure, sharded_parts, unwrap
 from leanformer.conditioning.watching import NothingSeenError, Rule, check_rule
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.files import append_line
@@ -53,14 +53,22 @@ class Tracker:
         self._measuring = False
 
     def record(self, **labels: Any) -> dict[str, Any] | None:
-        """Measure now; returns the record, or None on all processes but the first of a distributed run."""
-        if self._measuring or not is_first_process():
+        """Measure now; returns the record, or None on all processes but the first of a distributed run.
+
+        If the model is divided among the processes (FSDP2), all of them must call this, since all are needed to run it.
+        """
+        parts = sharded_parts(self.model)
+        if self._measuring or not (is_first_process() or parts):
             return None
         self._measuring = True
         try:
             layers = self._measure(self.model, self.batch).summaries()
         finally:
             self._measuring = False
+            for part in parts:
+                part.reshard()
+        if not is_first_process():
+            return None
         record = {
             "step": self.step,
             **labels,
@@ -124,8 +132,8 @@ def track(
     record of the step holds the `error`, and the training continues.
 
     Random state, train and eval modes, buffers and gradients are as if nothing had been measured: the trained weights
-    are bit-identical. Works with `torch.compile`, autocast, gradient checkpointing and DDP, where the first process
-    measures.
+    are bit-identical. Works with `torch.compile`, autocast, gradient checkpointing, DDP, where the first process
+    measures, and FSDP2, where all processes measure together and the first one records.
 
     Args:
         model: the model being trained.
@@ -149,7 +157,7 @@ def track(
         stack.callback(register_optimizer_step_post_hook(stepped).remove)
         if batch is None:
             hook = model.register_forward_pre_hook(
-                lambda _, args, kwargs: tracker.keep_batch(args, kwargs), with_kwargs=True
+                lambda _, args, kwargs: tracker.keep_batch(args, kwargs), with_kwargs=True, prepend=True
             )
             stack.callback(hook.remove)
         else:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from leanformer.architecture import Architecture, Stage
+from leanformer.costs.held import Held, held
 from leanformer.costs.references import (
     BATCHES,
     DESIGNS,
@@ -58,8 +59,13 @@ class Cost:
     """Multiply-accumulates of a forward pass of the whole batch."""
     saved_bytes: int
     """Activations alive between forward and backward, for the whole batch."""
-    memory_bytes: int
-    """An estimate of the peak: parameters, optimizer state, and the larger of activations and gradients."""
+    held: Held
+    """What one device holds, part by part."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """An estimate of the peak: parameters, optimizer state, and the larger of activations and gradients."""
+        return self.held.peak
 
 
 # The polynomials. Coefficients are whole numbers: `Count.scale` times the true ones, which may be fractions.
@@ -102,14 +108,19 @@ class Count:
     """Tables of rotary positions are as wide as a head."""
 
     def total(self, stages: Sequence[Stage], unit: int) -> int:
-        kinds = self.kinds(len(stages))
-        layers = sum(
+        outside = self.outside + self.outside_per_head_dim * stages[0].head_dim
+        return self.whole(self._layers(stages, unit) + self.tail_of(stages[-1]) + outside)
+
+    def in_layers(self, stages: Sequence[Stage], unit: int) -> int:
+        """Of the total, what belongs to the layers of the stages."""
+        return self.whole(self._layers(stages, unit))
+
+    def _layers(self, stages: Sequence[Stage], unit: int) -> int:
+        return sum(
             stage.depth
             * (kind.attention_of(stage.heads // unit, stage.head_dim) + kind.mlp_of(stage.mlp_dim) + kind.other)
-            for stage, kind in zip(stages, kinds, strict=True)
+            for stage, kind in zip(stages, self.kinds(len(stages)), strict=True)
         )
-        outside = self.outside + self.outside_per_head_dim * stages[0].head_dim
-        return self.whole(layers + self.tail_of(stages[-1]) + outside)
 
     def kinds(self, stages: int) -> tuple[Polynomial, ...]:
         """A polynomial for each stage; a schedule's stages are all of one kind."""
@@ -182,18 +193,32 @@ class Formula:
         )
 
     def cost(self, architecture: Architecture, setting: Setting) -> Cost:
-        """Everything; of the setting, batch and optimizer are used, the rest is the formula's own."""
-        params = self.parameters(architecture)
+        """Everything; of the setting, batch, optimizer, shard and devices are used, the rest is the formula's own."""
+        params, stages = self.parameters(architecture), architecture.stages
         saved = self._at(setting.batch, self.saved, architecture)
         fewer, more = self.transient
         slope = (more - fewer) / (LARGE_BATCHES[1] - LARGE_BATCHES[0])
         transient = max(0, round(fewer + (setting.batch - LARGE_BATCHES[0]) * slope))
+        if setting.checkpointing and setting.parts > 1:  # a trace says it where the whole model is on one device
+            transient = max(transient, _recomputed(architecture, setting))
         return Cost(
             params=params,
             forward_macs=self._at(setting.batch, self.forward_macs, architecture),
             saved_bytes=saved,
-            memory_bytes=setting.state_bytes(params.total) + max(saved + transient, 4 * params.total),
+            held=held(
+                setting,
+                params=params.total,
+                outside=params.total - sum(params.by_stage),
+                layer=max(-(-size // stage.depth) for size, stage in zip(params.by_stage, stages, strict=True)),
+                activations=saved + transient,
+                casts=self._casts(architecture) if setting.precision == "bfloat16" else 0,
+            ),
         )
+
+    def _casts(self, architecture: Architecture) -> int:
+        """What layers keep whatever the batch: in mixed precision, copies of their weights."""
+        fewer, more = (count.in_layers(architecture.stages, self.unit) for count in self.saved)
+        return max(0, fewer - BATCHES[0] * (more - fewer) // (BATCHES[1] - BATCHES[0]))
 
     def _at(self, batch: int, counts: tuple[Count, Count], architecture: Architecture) -> int:
         fewer, more = (count.total(architecture.stages, self.unit) for count in counts)
@@ -225,7 +250,16 @@ def formula(architecture: Architecture, setting: Setting | None = None) -> Formu
     if family.stage_count is None:
         stages = stages[:1]
     reference = resized(replace(architecture, stages=stages), DESIGNS[0], unit=family.head_unit(architecture))
-    return _formula(reference, replace(setting or Setting(), batch=1, optimizer="none"))
+    plain = replace(setting or Setting(), batch=1, optimizer="none", shard="none", devices=1)
+    return _formula(reference, plain)
+
+
+def _recomputed(architecture: Architecture, setting: Setting) -> int:
+    """The activations of one layer, which are there at once in the backward pass, although none is kept before it."""
+    kept = formula(architecture, replace(setting, checkpointing=False))
+    fewer, more = (count.in_layers(architecture.stages, kept.unit) for count in kept.saved)
+    layers = fewer + (setting.batch - BATCHES[0]) * (more - fewer) // (BATCHES[1] - BATCHES[0])
+    return layers // architecture.depth
 
 
 # Fitting

@@ -23,6 +23,12 @@ def traced(architecture: Architecture, setting: Setting) -> Trace:
 
 
 def peak_memory(architecture: Architecture, setting: Setting) -> int:
-    """Bytes at the worst moment of training: parameters, optimizer state, and the traced peak of everything else."""
-    params = formula(architecture, setting).parameters(architecture).total
+    """Bytes at the worst moment of training: parameters, optimizer state, and the traced peak of everything else.
+
+    A trace runs the whole model on one device. Where the model is divided among several, this is the closed form's.
+    """
+    closed = formula(architecture, setting)
+    if setting.parts > 1:
+        return closed.cost(architecture, setting).memory_bytes
+    params = closed.parameters(architecture).total
     return setting.state_bytes(params) + max(traced(architecture, setting).peak_bytes, 4 * params)

@@ -13,7 +13,7 @@ from torch import nn
 from leanformer.architecture import REGIMES, Architecture, Keep, Regime
 from leanformer.costs.closed_forms import Setting, formula
 from leanformer.costs.runs import WholeRun, run_cost
-from leanformer.costs.setting import Optimizer
+from leanformer.costs.setting import Optimizer, Shard
 from leanformer.costs.steps import peak_memory
 from leanformer.costs.tracing import Precision
 from leanformer.designing.candidates import Candidate, candidates, divisor, evaluate, front
@@ -115,6 +115,7 @@ class DesignPlan(Shown):
             params=candidate.cost.params.total,
             forward_macs=candidate.cost.forward_macs,
             memory_bytes=candidate.cost.memory_bytes,
+            held=candidate.cost.held,
             gaussian_kappa=candidate.gaussian,
             guards=candidate.guards,
             run=None if run is None else run_cost(candidate.cost, self.setting, run),
@@ -137,6 +138,7 @@ def design(
     attention: Attention | None = None,
     checkpointing: bool | None = None,
     optimizer: Optimizer | None = None,
+    shard: Shard | None = None,
     samples: str | int | None = None,
     device: str = "a100",
     devices: int = 8,
@@ -165,6 +167,7 @@ def design(
             divide them; by default of the largest of 1, 2, 4 and 8 that divides the original's.
         regimes: "fixed" (keep head_dim), "split" (keep the width), or "both".
         batch, tokens, precision, attention, checkpointing, optimizer: what memory is counted for; see `lf.Setting`.
+        shard: "full" divides the model among `devices` (FSDP2): memory is then what one device holds.
         samples: cost a whole run over this many samples, such as "384M", on `devices` of `device`, which reach
             `utilisation` of their peak.
         force: whether to show designs that a guard refuses: heads of a size at which accuracy was measured to fall.
@@ -191,6 +194,8 @@ def design(
         attention=attention,
         checkpointing=checkpointing,
         optimizer=optimizer,
+        shard=shard,
+        devices=devices if shard == "full" else None,
     )
     with working(f"designing {_name(model)}", progress):
         base = _architecture(model)

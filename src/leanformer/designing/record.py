@@ -8,6 +8,7 @@ from typing import ClassVar
 from pydantic import computed_field
 
 from leanformer.architecture import Regime
+from leanformer.costs.held import Held
 from leanformer.costs.runs import RunCost, WholeRun
 from leanformer.costs.setting import Setting
 from leanformer.designing.guards import Guard
@@ -25,6 +26,9 @@ class CandidateRecord(RecordPart):
     forward_macs: int
     """Multiply-accumulates of a forward pass of the whole batch."""
     memory_bytes: int
+    """The peak on one device."""
+    held: Held | None = None
+    """What one device holds, part by part; None in older records."""
     gaussian_kappa: float
     guards: tuple[Guard, ...]
     run: RunCost | None = None
@@ -52,7 +56,7 @@ class DesignRecord(DatedRecord):
     original: CandidateRecord
     recommended: CandidateRecord
     recommended_peak_bytes: int
-    """Traced peak memory of the recommended design."""
+    """Traced peak memory of the recommended design; where it is divided among devices, the estimate for one of them."""
     front: tuple[CandidateRecord, ...]
     """The designs that no other dominates."""
     considered: int
@@ -80,6 +84,7 @@ class DesignRecord(DatedRecord):
             *([self.origin] if self.origin else []),
             _sizes(self),
             _costs(self),
+            *_held(self),
             *_parallel(self),
             _prediction(self),
         ]
@@ -120,11 +125,27 @@ def _costs(record: DesignRecord) -> str:
     was, now, batch = record.original, record.recommended, record.setting.batch
     memory = f"{gigabytes(was.memory_bytes)} to {gigabytes(now.memory_bytes)} GB"
     macs = f"{billions(was.forward_macs / batch)} to {billions(now.forward_macs / batch)} G"
-    peak = gigabytes(record.recommended_peak_bytes)
+    where, traced = "", f" (traced peak {gigabytes(record.recommended_peak_bytes)} GB)"
+    if record.setting.parts > 1:
+        where, traced = f" on each of {record.setting.devices} devices", ""
     return (
-        f"Memory for a batch of {batch} goes from {memory} (traced peak {peak} GB). "
+        f"Memory for a batch of {batch}{where} goes from {memory}{traced}. "
         f"Multiply-accumulates (MACs) per sample go from {macs}."
     )
+
+
+def _held(record: DesignRecord) -> list[str]:
+    """What one of the devices holds, if the model is divided among several."""
+    held, devices = record.recommended.held, record.setting.parts
+    if devices == 1 or held is None:
+        return []
+    state = f"parameters {gigabytes(held.parameters)}, gradients {gigabytes(held.gradients)}"
+    return [
+        f"Of the recommended design, each device holds 1/{devices}: {state} and optimizer state "
+        f"{gigabytes(held.optimizer)} GB. It also holds the activations of its own batch, "
+        f"{gigabytes(held.activations)} GB, and while they are used whole layers and embeddings, "
+        f"{gigabytes(held.gathered)} GB."
+    ]
 
 
 def _parallel(record: DesignRecord) -> list[str]:

@@ -236,6 +236,7 @@ def arm_forecast(name: str, design: Architecture, training: Training, data: Data
         batch=max(1, training.batch // training.accumulate),
         tokens=data.tokens,
         precision="float32" if training.precision == "float32" else "bfloat16",
+        checkpointing=training.checkpointing,
     )
     cost = formula(design, setting).cost(design, setting)
     seconds = step_seconds({name: design}, data, training, STEPS)[name]

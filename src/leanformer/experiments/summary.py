@@ -193,6 +193,7 @@ def _arm(out: Path, arm: str, plan: ComparisonPlan, runs: Mapping[int, Result]) 
         batch=training.batch // training.accumulate,
         tokens=plan.tokens,
         precision="float32" if training.precision == "float32" else "bfloat16",
+        checkpointing=training.checkpointing,
     )
     cost = formula(architecture, setting).cost(architecture, setting)
     kappas = [last.median_over_layers for result in runs.values() if (last := result.evaluations[-1].kappa)]

@@ -270,6 +270,11 @@ def _shared_beginning(paths: Sequence[Sequence[str]]) -> list[str]:
     return [names[0] for names in columns]
 
 
+def class_of(module: nn.Module) -> type:
+    """A module's class, also where FSDP2 has put one of its own before it (FSDPBlock)."""
+    return next(kind for kind in type(module).__mro__ if not kind.__name__.startswith("FSDP"))
+
+
 def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 

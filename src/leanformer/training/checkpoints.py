@@ -1,7 +1,8 @@
 """Checkpoints that survive a power cut: written aside, checksummed, then moved into place whole.
 
 A checkpoint is a folder of safetensors files and a state.json, with a SHA256SUMS that `sha256sum -c` reads. Damage is
-found when a checkpoint is opened; the one before it is used then.
+found when a checkpoint is opened; the one before it is used then. There is one file for each group of tensors or, where
+a model is divided among processes, one for each process: see `pieces.py`.
 """
 
 from __future__ import annotations
@@ -11,30 +12,39 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from leanformer.foundation.records.files import flush, read_json, read_text, with_usual_mode
 from leanformer.foundation.records.sums import SUMS, seal, sha256
+from leanformer.training import pieces
 
 STATE = "state.json"
 Tensors = Mapping[str, torch.Tensor]
 Say = Callable[[str], None]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved: tensors by file, and the rest."""
+    """What was saved: tensors by group, and the rest."""
 
     step: int
-    tensors: Mapping[str, Tensors]
+    folder: Path
     state: Mapping[str, Any]
+    shapes: Mapping[str, Mapping[str, torch.Size]]
+    """Of all tensors, by group and name."""
+    tensors: Mapping[str, Tensors]
+    """Empty if the checkpoint was opened without them."""
+    aliases: Mapping[str, Mapping[str, str]]
+    """By group: names of tensors that are saved under another name, and that one."""
 
 
 class Checkpoints:
@@ -58,26 +68,59 @@ class Checkpoints:
 
         Those of later steps are damaged: the run has resumed from one before them.
         """
-        aside = self.folder / f".step-{step:08d}.part"
+        with self.saving(step):
+            aside = self.begin(step, sum(tensor.nbytes for group in tensors.values() for tensor in group.values()))
+            aliases: dict[str, dict[str, str]] = {}
+            for name, group in tensors.items():
+                own, aliases[name] = unshared(group)
+                save_file(own, aside / f"{name}.safetensors")
+                with_usual_mode(aside / f"{name}.safetensors")
+                flush(aside / f"{name}.safetensors")
+            write_state(aside, {"aliases": aliases, **state})
+            seal(aside)
+            self.complete(step)
+        self.prune(step, best)
+
+    # The same in its parts, which several processes take together
+
+    @contextmanager
+    def saving(self, step: int) -> Iterator[None]:
+        """Whatever keeps a checkpoint from being written is one clear error, and leaves nothing behind."""
         try:
-            self._room_for(sum(tensor.nbytes for group in tensors.values() for tensor in group.values()))
-            _discard(aside)
-            aside.mkdir(parents=True)
-            _write(aside, tensors, state)
-            _discard(self.path(step))
-            os.replace(aside, self.path(step))
-            flush(self.folder)
+            yield
         except (OSError, SafetensorError) as error:
-            _discard(aside)
+            _discard(self._aside(step))
             raise OSError(self._not_saved(step, error)) from error
+
+    def begin(self, step: int, size: int) -> Path:
+        """A new folder aside, if the disk has room for so many bytes."""
+        self._room_for(size)
+        _discard(self._aside(step))
+        self._aside(step).mkdir(parents=True)
+        return self._aside(step)
+
+    def complete(self, step: int) -> None:
+        """Move a checkpoint into place, which has its checksums."""
+        aside = self._aside(step)
+        flush(aside / SUMS)
+        flush(aside)
+        _discard(self.path(step))
+        os.replace(aside, self.path(step))
+        flush(self.folder)
+
+    def prune(self, step: int, best: int | None) -> None:
+        """Delete what is neither recent nor the best."""
         recent = [saved for saved in self.steps() if saved <= step][-self.keep :]
         for old in self.steps():
             if old not in recent and old != best:
                 self._remove(old)
 
+    def _aside(self, step: int) -> Path:
+        return self.folder / f".step-{step:08d}.part"
+
     def _remove(self, step: int) -> None:
         """Take a checkpoint out of sight in one move, so that a kill leaves no half of it."""
-        aside = self.folder / f".step-{step:08d}.part"
+        aside = self._aside(step)
         _discard(aside)
         os.replace(self.path(step), aside)
         _discard(aside)
@@ -94,6 +137,32 @@ class Checkpoints:
         for left in self.folder.glob(".step-*.part"):
             _discard(left)
 
+    def opened(self, step: int, *, whole: bool) -> Checkpoint:
+        """A checkpoint whose checksums are right, with or without its tensors."""
+        folder = self.path(step)
+        state = read_json(folder / STATE)
+        try:
+            aliases, groups = state.pop("aliases"), state.pop("groups", None)
+            names = {group: f"{group}.safetensors" for group in aliases}
+            tensors: Mapping[str, Tensors] = {}
+            if groups is not None:
+                tensors, shapes = pieces.read(folder, groups, whole=whole)
+            elif whole:
+                tensors = {group: load_file(folder / name) for group, name in names.items()}
+                shapes = {group: {key: one.shape for key, one in found.items()} for group, found in tensors.items()}
+            else:
+                shapes = {group: _shapes(folder / name) for group, name in names.items()}
+            return Checkpoint(
+                step,
+                folder,
+                state,
+                {group: _with_aliases(found, aliases[group]) for group, found in shapes.items()},
+                {group: _with_aliases(found, aliases[group]) for group, found in tensors.items()},
+                aliases,
+            )
+        except (KeyError, AttributeError, TypeError) as error:
+            raise ValueError(f"{STATE} has not the form of a checkpoint ({error!r})") from error
+
     def _room_for(self, size: int) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         if size > (free := shutil.disk_usage(self.folder).free):
@@ -108,18 +177,24 @@ class Checkpoints:
         )
 
     def latest(
-        self, say: Say = lambda message: None, check: Callable[[Checkpoint], None] = lambda checkpoint: None
+        self,
+        say: Say = lambda message: None,
+        check: Callable[[Checkpoint], None] = lambda checkpoint: None,
+        *,
+        whole: bool = True,
     ) -> Checkpoint | None:
         """The newest good checkpoint.
 
         Args:
             say: receives a message about every damaged one.
             check: raises a `ValueError` if a whole checkpoint does not belong to the run.
+            whole: whether to read its tensors. Without them it takes no memory, and `pieces.load` reads parts of them.
         """
         steps = self.steps()
         for step in reversed(steps):
             try:
-                found = _read(self.path(step), step)
+                _check_sums(self.path(step))
+                found = self.opened(step, whole=whole)
                 check(found)
                 return found
             except (ValueError, OSError, SafetensorError) as error:
@@ -140,21 +215,12 @@ def _discard(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _write(folder: Path, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
-    aliases: dict[str, dict[str, str]] = {}
-    for name, group in tensors.items():
-        own, aliases[name] = _unshared(group)
-        save_file(own, folder / f"{name}.safetensors")
-        with_usual_mode(folder / f"{name}.safetensors")
-    text = json.dumps({"aliases": aliases, **state}, allow_nan=False)
-    (folder / STATE).write_text(text, encoding="utf-8")
-    files = sorted(folder.iterdir())
-    seal(folder)
-    for path in (*files, folder / SUMS, folder):
-        flush(path)
+def write_state(folder: Path, state: Mapping[str, Any]) -> None:
+    (folder / STATE).write_text(json.dumps(state, allow_nan=False), encoding="utf-8")
+    flush(folder / STATE)
 
 
-def _read(folder: Path, step: int) -> Checkpoint:
+def _check_sums(folder: Path) -> None:
     try:
         text = read_text(folder / SUMS)
     except ValueError as error:  # also where it is not UTF-8
@@ -167,25 +233,31 @@ def _read(folder: Path, step: int) -> Checkpoint:
             raise ValueError(f"{name} is missing")
         if sha256(folder / name) != digest:
             raise ValueError(f"{name} does not match its checksum")
-    state = read_json(folder / STATE)
-    tensors = {}
-    try:
-        for name, aliases in state.pop("aliases").items():
-            group = load_file(folder / f"{name}.safetensors")
-            tensors[name] = group | {alias: group[source] for alias, source in aliases.items()}
-    except (KeyError, AttributeError, TypeError) as error:
-        raise ValueError(f"{STATE} has not the form of a checkpoint ({error!r})") from error
-    return Checkpoint(step, tensors, state)
 
 
-def _unshared(tensors: Tensors) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """Each tensor once, and the other names of those that have several."""
+def _shapes(file: Path) -> dict[str, torch.Size]:
+    with safe_open(file, framework="pt") as found:
+        names = list(found.keys())
+        return {name: torch.Size(found.get_slice(name).get_shape()) for name in names}
+
+
+def _with_aliases(group: Mapping[str, Found], aliases: Mapping[str, str]) -> dict[str, Found]:
+    return {**group, **{alias: group[source] for alias, source in aliases.items()}}
+
+
+def _address(tensor: torch.Tensor) -> Any:
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def unshared(
+    tensors: Tensors, place: Callable[[torch.Tensor], Any] = _address
+) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Each tensor once, and the other names of those that have several, by which `place` is the same."""
     own: dict[str, torch.Tensor] = {}
     aliases: dict[str, str] = {}
-    first: dict[tuple[Any, ...], str] = {}
+    first: dict[Any, str] = {}
     for name, tensor in tensors.items():
-        place = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
-        source = first.setdefault(place, name) if tensor.numel() else name
+        source = first.setdefault(place(tensor), name) if tensor.numel() else name
         if source == name:
             own[name] = tensor.detach().contiguous()
         else:

@@ -10,11 +10,13 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 from torch import nn
 
+from leanformer.conditioning.probing import sharded_parts
 from leanformer.conditioning.tracking import Tracker
 from leanformer.data.order import Share
 from leanformer.tasks.base import Data, HeldOutSums
 from leanformer.training.outcomes import interleaved
 from leanformer.training.result import Evaluation, KappaOverLayers
+from leanformer.training.sharding import in_step
 from leanformer.training.step import to_device
 
 
@@ -26,6 +28,7 @@ class Evaluator:
         self.outcomes: torch.Tensor | None = None
         """Of every held-out sample, by the last evaluation, where the data keep them."""
         self.tracker = Tracker(model, to_device(data.probe_batch(probe), accelerator.device)) if probe else None
+        self._spare = to_device(data.probe_batch(1), accelerator.device) if sharded_parts(model) else ()
 
     def evaluate(self, step: int) -> Evaluation:
         scores = self._scored(self.data.evaluate) or {}
@@ -44,7 +47,7 @@ class Evaluator:
 
     def _scored(self, evaluate: Callable[..., dict[str, float] | None]) -> dict[str, float] | None:
         self.model.eval()
-        with self.accelerator.autocast():
+        with self.accelerator.autocast(), in_step(self.model, self._spare, self.accelerator):
             sums = evaluate(self.model, self.share, self.accelerator.device)
         self.model.train()
         if sums is not None:

@@ -16,6 +16,7 @@ from torch import nn
 from leanformer.data.order import Order
 from leanformer.foundation.records.files import append_line, read_lines
 from leanformer.training.run import Run
+from leanformer.training.sharding import local
 
 TIMING = "timing.jsonl"
 
@@ -62,8 +63,9 @@ class Losses:
 
     def check_weights(self, parameters: Sequence[nn.Parameter], step: int) -> None:
         """A step may spoil the weights although its loss was still finite. Such weights are not kept."""
-        norms = torch.stack([norm.float() for norm in torch._foreach_norm([p.detach() for p in parameters])])
-        if not norms.isfinite().all():
+        norms = torch.stack([norm.float() for norm in torch._foreach_norm([local(p.detach()) for p in parameters])])
+        spoiled = (~norms.isfinite().all()).float()  # where processes hold different parts, one of them may be spoiled
+        if cast(torch.Tensor, self.accelerator.reduce(spoiled, "sum")):
             raise self._diverged("weights became infinite or NaN", step - 1)
 
     def log(self, step: int) -> float:

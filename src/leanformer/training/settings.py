@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 Schedule = Literal["cosine", "one-cycle", "triangle", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
 Parametrization = Literal["standard", "completep"]
+Shard = Literal["none", "full"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,12 @@ class Training:
     """Share of the steps over which the batch grows from one such piece to all of them."""
     precision: Precision = "float32"
     """float32, or mixed precision with bfloat16 or float16."""
+    shard: Shard = "none"
+    """full divides parameters, gradients and optimizer state among the processes (FSDP2); none gives each all."""
+    checkpointing: bool = False
+    """Whether layers are computed again in the backward pass, so that their activations need not be kept."""
+    compile: bool = False
+    """Whether layers are compiled by torch.compile, which needs a compiler on the machine."""
     parametrization: Parametrization = "standard"
     """completep scales residual branches by base_depth/depth, so that one learning rate serves all depths."""
     base_depth: int | None = None
@@ -86,6 +93,10 @@ class Training:
             raise ValueError(
                 f"a warm-up of {self.warmup_steps} steps leaves none of {self.steps}: give a share, such as warmup=0.1"
             )
+        if self.shard == "full" and self.ema is not None:
+            raise ValueError("shard=full keeps no moving average of the weights: set ema=None, or shard=none")
+        if self.shard == "full" and self.precision == "float16":
+            raise ValueError("shard=full has no scaler of losses for float16: set precision=bfloat16, or shard=none")
 
     def _rules(self) -> list[tuple[str, str, bool]]:
         """For each setting: what it must be, and whether it is."""
@@ -108,7 +119,10 @@ class Training:
                 _is_number(self.teacher_temperature) and self.teacher_temperature > 0,
             ),
             ("teacher_hidden", "a number of at least 0", _is_number(self.teacher_hidden, least=0)),
-            ("keep_checkpoints", "true or false", isinstance(self.keep_checkpoints, bool)),
+            *(
+                (name, "true or false", isinstance(getattr(self, name), bool))
+                for name in ("keep_checkpoints", "checkpointing", "compile")
+            ),
             ("save_every", "a whole number of at least 1", self.save_every is None or _is_count(self.save_every)),
             (
                 "base_depth",
@@ -120,8 +134,10 @@ class Training:
                 f"one of {', '.join(get_args(Parametrization))}",
                 self.parametrization in get_args(Parametrization),
             ),
-            ("schedule", f"one of {', '.join(get_args(Schedule))}", self.schedule in get_args(Schedule)),
-            ("precision", f"one of {', '.join(get_args(Precision))}", self.precision in get_args(Precision)),
+            *(
+                (name, f"one of {', '.join(get_args(words))}", getattr(self, name) in get_args(words))
+                for name, words in (("schedule", Schedule), ("precision", Precision), ("shard", Shard))
+            ),
         ]
 
     @classmethod

@@ -21,6 +21,7 @@ from leanformer.foundation.records.sums import seal
 from leanformer.models.families import build
 from leanformer.models.weights import load_start, save_pretrained
 from leanformer.tasks.base import Data, Metric
+from leanformer.training import sharded_state
 from leanformer.training.checkpoints import Checkpoint, Checkpoints
 from leanformer.training.monitoring import Losses
 from leanformer.training.optimizer import build_optimizer
@@ -29,6 +30,7 @@ from leanformer.training.parametrization import scale_branches
 from leanformer.training.randomness import random_state, seed_everything, set_random_state
 from leanformer.training.result import RESULT, Evaluation, Result
 from leanformer.training.run import Run, differences
+from leanformer.training.sharding import divide, is_divided, whole_weights
 
 Say = Callable[[str], None]
 
@@ -86,14 +88,25 @@ class State:
         average = None
         if settings.ema is not None:
             average = AveragedModel(model, accelerator.device, multi_avg_fn=get_ema_multi_avg_fn(settings.ema))
+        divided = is_divided(settings, accelerator)
+        if divided:
+            divide(model, settings, accelerator)
         optimizer = build_optimizer(model, settings)
-        wrapped, scaled = accelerator.prepare(model, optimizer)
+        if divided:  # Accelerate's own way to FSDP2 is for GPUs only, and sets it for the rest of the process
+            wrapped, scaled = accelerator.prepare_model(model, device_placement=False, evaluation_mode=True), None
+        else:
+            wrapped, scaled = accelerator.prepare(model, optimizer)
         if accelerator.process_index:
             seed_everything(run.seed, accelerator.process_index)  # same weights, dropout of its own
         # The wrapper around the optimizer is for float16's scaler, and looks up packages on the disk at every step.
         stepping = scaled if accelerator.scaler is not None else optimizer
         losses = Losses(run, accelerator, order)
         return cls(run, folder, accelerator, model, wrapped, stepping, average, losses, data)
+
+    @property
+    def divided(self) -> bool:
+        """Whether each process holds a part of the model only."""
+        return is_divided(self.run.training, self.accelerator)
 
     @property
     def judged(self) -> nn.Module:
@@ -105,12 +118,26 @@ class State:
     def save(self) -> None:
         states = gather_object([random_state()])
         self._note_best(self.data.metric)
+        if self.divided:
+            tensors, written = self._tensors(), self._written(states)
+            sharded_state.save(self.checkpoints, self.step, tensors, written, self.best, self.accelerator)
+        elif self.accelerator.is_main_process:
+            self.checkpoints.save(self.step, self._tensors(), self._written(states), self.best)
         if self.accelerator.is_main_process:
-            tensors = self._weights(self.step)
-            if self._continues(self.step):
-                tensors["optimizer"] = _flat(self.optimizer.state_dict()["state"])
-            scaler = self.accelerator.scaler
-            written = {
+            self._write_evaluations()
+        self.accelerator.wait_for_everyone()
+
+    def _tensors(self) -> dict[str, Mapping[str, torch.Tensor]]:
+        tensors = self._weights(self.step)
+        if self._continues(self.step):
+            tensors["optimizer"] = _flat(self.optimizer.state_dict()["state"])
+        return tensors
+
+    def _written(self, states: list[Any]) -> Any:
+        """What is saved beside tensors, as plain JSON."""
+        scaler = self.accelerator.scaler
+        return plain(
+            {
                 "run": self.run.to_dict(),
                 "data": self.data.identity,
                 "step": self.step,
@@ -121,9 +148,7 @@ class State:
                 "random": states,
                 "scaler": scaler.state_dict() if scaler is not None else None,
             }
-            self.checkpoints.save(self.step, tensors, plain(written), self.best)
-            self._write_evaluations()
-        self.accelerator.wait_for_everyone()
+        )
 
     def _continues(self, step: int) -> bool:
         """Whether a checkpoint holds all that further steps need; the last one is for the result only."""
@@ -131,8 +156,8 @@ class State:
 
     def _weights(self, step: int) -> dict[str, Mapping[str, torch.Tensor]]:
         """The weights in a checkpoint; in the last one, those that are evaluated."""
-        if self.average is None:
-            return {"model": self.model.state_dict()}
+        if self.average is None:  # with the parameters themselves, one that has two names can be recognised
+            return {"model": self.model.state_dict(keep_vars=self.divided)}
         average: dict[str, Mapping[str, torch.Tensor]] = {"average": self.average.state_dict()}
         return {"model": self.model.state_dict(), **average} if self._continues(step) else average
 
@@ -148,7 +173,10 @@ class State:
         say = say if self.accelerator.is_main_process else lambda message: None
         if self.accelerator.is_main_process:
             self.checkpoints.tidy()
-        checkpoint = self.checkpoints.latest(say, self._check)
+        if self.divided:
+            checkpoint = sharded_state.latest(self.checkpoints, say, self._check)
+        else:
+            checkpoint = self.checkpoints.latest(say, self._check)
         if checkpoint is not None:
             self._check_data(checkpoint)
             self._load(checkpoint)
@@ -162,10 +190,9 @@ class State:
         if state.step != checkpoint.step or state.step > self.run.training.steps:
             raise ValueError(f"it says step {state.step}")
         for name, tensors in self._weights(state.step).items():
-            found = {key: tensor.shape for key, tensor in checkpoint.tensors.get(name, {}).items()}
-            if found != {key: tensor.shape for key, tensor in tensors.items()}:
+            if checkpoint.shapes.get(name, {}) != {key: tensor.shape for key, tensor in tensors.items()}:
                 raise ValueError(f"its {name} has other tensors than the run's")
-        if self._continues(state.step) and "optimizer" not in checkpoint.tensors:
+        if self._continues(state.step) and "optimizer" not in checkpoint.shapes:
             raise ValueError("it has no optimizer state")
 
     def _check_data(self, checkpoint: Checkpoint) -> None:
@@ -177,12 +204,18 @@ class State:
             )
 
     def _load(self, checkpoint: Checkpoint) -> None:
-        for name, module in (("model", self.model), ("average", self.average)):
-            if module is not None and name in checkpoint.tensors:
-                module.load_state_dict(checkpoint.tensors[name])
-        if "optimizer" in checkpoint.tensors:
+        tensors = checkpoint.tensors
+        if self.divided:
+            places = sharded_state.optimizer_places(checkpoint, self.optimizer)
+            tensors = {"model": self.model.state_dict(), **({"optimizer": places} if places else {})}
+            sharded_state.load(checkpoint, tensors)
+        else:
+            for name, module in (("model", self.model), ("average", self.average)):
+                if module is not None and name in tensors:
+                    module.load_state_dict(tensors[name])
+        if "optimizer" in tensors:
             groups = self.optimizer.state_dict()["param_groups"]
-            self.optimizer.load_state_dict({"state": _nested(checkpoint.tensors["optimizer"]), "param_groups": groups})
+            self.optimizer.load_state_dict({"state": _nested(tensors["optimizer"]), "param_groups": groups})
         state = CheckpointState.model_validate(dict(checkpoint.state))
         self.step, self.best, self.evaluations = state.step, state.best, list(state.evaluations)
         self.losses.restore(state.losses, state.pending)
@@ -197,7 +230,8 @@ class State:
 
     def finish(self, final: Mapping[str, float], outcomes: torch.Tensor | None) -> Result:
         """Write the model and, last, the result: a folder with a result is finished."""
-        data, sums = self.data, from_first_process(self._save_model)
+        weights = whole_weights(self.model) if self.divided else None
+        data, sums = self.data, from_first_process(lambda: self._save_model(weights))
         result = Result(
             name=self.run.name,
             seed=self.run.seed,
@@ -226,10 +260,16 @@ class State:
         self.accelerator.wait_for_everyone()
         return result
 
-    def _save_model(self) -> dict[str, str]:
-        """Write the model with what is needed to use it; returns the checksums of its files."""
-        folder = self.folder / "model"
-        save_pretrained(self.judged, folder, self.data.preprocessing())
+    def _save_model(self, weights: Mapping[str, torch.Tensor] | None = None) -> dict[str, str]:
+        """Write the model with what is needed to use it; returns the checksums of its files.
+
+        Of a divided model, all weights are given.
+        """
+        folder, model = self.folder / "model", self.judged
+        if weights is not None:
+            model = build(self.run.architecture)
+            model.load_state_dict(weights)
+        save_pretrained(model, folder, self.data.preprocessing())
         self.data.accompany(folder)
         return seal(folder)
 

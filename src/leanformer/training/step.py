@@ -13,8 +13,10 @@ from accelerate import Accelerator
 from accelerate.utils import send_to_device
 from torch import nn
 
+from leanformer.conditioning.probing import unwrap
 from leanformer.tasks.base import Batch, Data
 from leanformer.training.distillation import Teacher
+from leanformer.training.layers import set_layers
 from leanformer.training.settings import Training
 
 MIXED_PRECISION = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
@@ -36,15 +38,24 @@ class Stepper:
 
     def __post_init__(self) -> None:
         self.parameters = list(self.model.parameters())
+        set_layers(unwrap(self.model), self.settings)
         self.teacher: Teacher | None = None
         if self.settings.teacher:
             accelerator = self.accelerator
             self.teacher = Teacher(self.settings, self.model, accelerator.device, self.start, accelerator.autocast)
 
     def _loss(self, piece: Batch) -> torch.Tensor:
-        if self.teacher is None:
-            return self.data.loss(self.model, piece)
-        return self.teacher.loss(self.data, self.model, piece)
+        try:
+            if self.teacher is None:
+                return self.data.loss(self.model, piece)
+            return self.teacher.loss(self.data, self.model, piece)
+        except RuntimeError as error:
+            if "mixed torch.Tensor and DTensor" not in str(error):
+                raise
+            raise ValueError(
+                "with shard=full, a task must call its model as model(...), since that puts the weights together; this "
+                "one calls a part of it: change the task, or set shard=none"
+            ) from error
 
     def take(self, batch: Batch, step: int, pieces: int) -> torch.Tensor:
         """Take a step, counted from 0, on this process's share of a batch; returns its mean loss, detached."""

@@ -7,6 +7,7 @@ size: `kv_groups` query heads share one head of keys and values.
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any, cast
 
 from huggingface_hub.errors import StrictDataclassError
@@ -133,12 +134,24 @@ class Decoder(HuggingFaceFamily):
         config = getattr(model, "config", None)
         return isinstance(config, PreTrainedConfig) and carries_head_dim(config) and bool(_layers(model)[1])
 
+    def canonical(self, architecture: Architecture) -> Architecture:
+        """Without options that are upstream's own values: a config does not say that they were asked for."""
+        architecture = super().canonical(architecture)
+        groups = self.head_unit(architecture)
+        usual = {**vars(self._usual(architecture.name, architecture.stages, groups)), "num_labels": None}
+        usual["kv_groups"] = kv_groups(default_config(architecture.name))
+        given = architecture.options
+        return replace(architecture, options={key: given[key] for key in given if given[key] != usual.get(key)})
+
+    def _usual(self, name: str, stages: tuple[Stage, ...], groups: int) -> PreTrainedConfig:
+        """Upstream's config with these sizes and no options. Fields that upstream derives from sizes are no options."""
+        return self.config(Architecture(family=self.key, name=name, stages=stages, options={"kv_groups": groups}))
+
     def record(self, model: nn.Module) -> tuple[str, dict[str, Any]]:
         config = cast(Any, model).config
         groups, stages = kv_groups(config), self.stages(model)
-        asked = Architecture(family=self.key, name=config.model_type, stages=stages, options={"kv_groups": groups})
-        # Fields that upstream derives from the sizes, such as the kind of each layer, are no options.
-        options = config_options(config, exclude=tuple(self.reserved), usual=self.config(asked))
+        usual = self._usual(config.model_type, stages, groups)
+        options = config_options(config, exclude=tuple(self.reserved), usual=usual)
         if groups != kv_groups(default_config(config.model_type)):
             options["kv_groups"] = groups
         return config.model_type, with_classes(model, options)

@@ -10,7 +10,7 @@ from timm.models.vision_transformer import Block, VisionTransformer, get_init_we
 from torch import nn
 
 from leanformer.architecture import Architecture
-from leanformer.models.base import AttentionPart
+from leanformer.models.base import AttentionPart, class_of
 from leanformer.models.catalogue import TIMM
 from leanformer.models.timm.base import TimmFamily, construction_heads, mlp_ratio, upstream, upstream_has
 
@@ -66,9 +66,9 @@ class ViT(TimmFamily):
     @staticmethod
     def _check_block(block: Any) -> None:
         """Refuse the rarer blocks of timm's ViTs (parallel, differential, gated, SwiGLU) by name."""
-        plain = type(block) is Block and type(block.attn) is Attention and type(block.mlp) is Mlp
+        plain = class_of(block) is Block and type(block.attn) is Attention and type(block.mlp) is Mlp
         if not plain:
-            parts = [type(block).__name__] + [
+            parts = [class_of(block).__name__] + [
                 type(getattr(block, n)).__name__ for n in ("attn", "mlp") if hasattr(block, n)
             ]
             raise ValueError(f"this ViT is built of {', '.join(parts)}; only Block, Attention and Mlp can be resized")
