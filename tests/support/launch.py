@@ -19,7 +19,7 @@ from leanformer.tasks import image_classes, next_token  # noqa: F401
 from leanformer.training.loop import train
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # it is started as a file, whichever the folder
-from support.divided import divide_families  # noqa: E402
+from support.divided import divide_families
 
 RANKS = 2
 

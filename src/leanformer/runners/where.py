@@ -45,7 +45,9 @@ class Where:
                 raise ArgumentError(f"{{{name}}} must be at least {least}, got {{given!r}}", given=value)
         for name in ("cpus", "gpus"):
             value = given[name]
-            if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1e6):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1e6
+            ):
                 raise ArgumentError(f"{{{name}}} must be a number of at least 0, got {{given!r}}", given=value)
         needs = [name for name in ("cpus", "gpus", "memory") if given[name] is not None]
         if needs and on == LOCAL:
