@@ -16,6 +16,7 @@ import pytest
 
 import leanformer as lf
 from leanformer.experiments.sweep import read_record
+from leanformer.foundation.records.files import locked
 from leanformer.foundation.storage import Mirror, Storage
 from leanformer.runners import on_ray
 from leanformer.runners.base import has_crashed, read_failure
@@ -178,6 +179,13 @@ def test_errors_are_one_line_and_lose_nothing(cluster: Any, tmp_path: Path, monk
 def test_a_folder_that_a_node_does_not_see() -> None:
     ended = train_here("/nowhere/run", "", "", "/", "", versions_here(), None)
     assert "does not see /nowhere/run: choose a folder that all nodes see, or a URL" in ended["text"]
+
+
+def test_a_run_that_another_process_trains_is_tried_again_later(tmp_path: Path) -> None:
+    folder = described(tmp_path / "run")
+    with locked(folder):
+        ended = train_here(str(folder), "", "", "/", "", versions_here(), None)
+    assert (ended["event"], "another process is working in" in ended["text"]) == ("broken", True)
 
 
 def test_needs_come_from_the_cost_model(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from leanformer.foundation.formats import counted, size
+from leanformer.foundation.leases import Held
 from leanformer.foundation.machine import cores
 from leanformer.foundation.registry import CODE_VARIABLE
 from leanformer.foundation.stopping import Stopped, stop_requests
@@ -131,11 +132,11 @@ def train_here(
                 "s3://bucket/study"
             )
         execute(path, lambda event: posted(event, ending), log_with)
-    except Stopped as error:
-        return {"event": "stopped", "kind": "Stopped", "text": str(error)}
     except ValueError as error:
+        if isinstance(error, Held):  # by a process that Ray takes for dead, and that may be
+            return {"event": "broken", "text": str(error)}
         return {"event": "stopped", "kind": "ValueError", "text": str(error)}
-    except OSError as error:
+    except (Stopped, OSError) as error:  # a node that is taken away asks its processes to stop
         return {"event": "broken", "text": " ".join(str(error).split())}
     return ending[-1]
 
