@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any
 
+from leanformer.experiments import recipes
 from leanformer.experiments.recipe import Recipe
-from leanformer.models.published import TABLE_6
+from leanformer.experiments.recipes.imagenet import IMAGES, recipe_name
+from leanformer.models.published import TABLE_6, VISION
+from leanformer.paper.record import CitedSetting
 
 MAGNITUDE, DEVIATION = TABLE_6.rand_augment
 
@@ -23,12 +26,24 @@ class Cited:
 
     source: str
     recipes: str
-    """Which recipes follow it: a name, with * for any text."""
+    """Which recipes follow it: names, separated by |, with * for any text."""
     settings: Mapping[str, Any]
     """By name: "training.lr", "task.length", or "option.dropout" of the original."""
 
+    def followed_by(self, name: str) -> bool:
+        """Whether a recipe of that name follows the source."""
+        return any(fnmatch(name, pattern) for pattern in self.recipes.split("|"))
+
 
 CITED = (
+    *(
+        Cited(
+            "Leaner Transformers, Table 6",
+            "|".join(recipe_name(row.model) for row in VISION[::2] if row.table == table),
+            {"training.batch": batch, "training.steps": TABLE_6.epochs * IMAGES // batch},
+        )
+        for table, batch in TABLE_6.batch.items()
+    ),
     Cited(
         "Leaner Transformers, Table 6",
         "imagenet-*",
@@ -159,7 +174,7 @@ def cited_for(recipe: Recipe) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for cited in CITED:
         of_another = cited.recipes == "*-paper" and recipe.original.family != "nystromformer"
-        if fnmatch(recipe.name, cited.recipes) and not of_another:
+        if cited.followed_by(recipe.name) and not of_another:
             found |= cited.settings
     return found
 
@@ -168,6 +183,20 @@ def value_of(recipe: Recipe, name: str) -> Any:
     """A recipe's own value of a cited setting."""
     where, _, key = name.partition(".")
     return recipe.original.options.get(key) if where == "option" else getattr(getattr(recipe, where), key)
+
+
+def cited_settings() -> tuple[CitedSetting, ...]:
+    """Every cited setting, and whether all recipes that follow its source have it."""
+    made = {name: recipes.recipe(name) for name in recipes.names() if any(c.followed_by(name) for c in CITED)}
+    found = []
+    for cited in CITED:
+        followers = [recipe for recipe in made.values() if cited.settings.items() <= cited_for(recipe).items()]
+        for setting, value in cited.settings.items():
+            same = bool(followers) and all(value_of(recipe, setting) == value for recipe in followers)
+            found.append(
+                CitedSetting(source=cited.source, recipes=cited.recipes, setting=setting, cited=f"{value}", same=same)
+            )
+    return tuple(found)
 
 
 def departures(recipe: Recipe) -> list[str]:

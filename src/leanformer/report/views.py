@@ -25,6 +25,7 @@ from leanformer.foundation.records.base import Record
 from leanformer.inheriting.record import Inheritance
 from leanformer.paper.record import Scorecard
 from leanformer.report import (
+    claims,
     comparison,
     design,
     frames,
@@ -236,6 +237,9 @@ class ScorecardView(RecordView[Scorecard]):
 
     def sentences(self, record: Scorecard) -> list[str]:
         return scorecard.sentences(record)
+
+    def write(self, record: Scorecard, folder: Path) -> list[Path]:
+        return claims.write(record, folder)
 
     def rows(self, record: Scorecard) -> list[dict[str, Any]]:
         return frames.scorecard(record)

@@ -41,7 +41,7 @@ class NextToken(Task):
     """Which texts, and how they are cut into windows of tokens."""
 
     dataset: str = "pydoc"
-    """pydoc (embedded), tinystories, pile, a file or folder of texts or tables, or a data set on the hub."""
+    """pydoc or pycode (embedded), tinystories, pile, a file or folder of texts or tables, or a data set on the hub."""
     root: str | None = None
     """Folder with local data sets; LEANFORMER_DATA by default."""
     text_column: str = ""

@@ -75,13 +75,14 @@ def table_6(name: str, original: Row, lean: Row) -> Recipe:
     )
 
 
-def _name(model: str) -> str:
+def recipe_name(model: str) -> str:
+    """The recipe of one of the paper's image models."""
     kind, size = model.split("-")
     return f"imagenet-{kind.lower()}-{SIZES.get(size, size)}"
 
 
 def _recipe(original: Row, lean: Row) -> Callable[[], Recipe]:
-    name, (hours, lean_hours) = _name(original.model), HOURS[original.model]
+    name, (hours, lean_hours) = recipe_name(original.model), HOURS[original.model]
 
     def made() -> Recipe:
         return table_6(name, original, lean)
@@ -98,4 +99,4 @@ def _recipe(original: Row, lean: Row) -> Callable[[], Recipe]:
 
 
 for _original, _lean in zip(VISION[::2], VISION[1::2], strict=True):
-    RECIPES.register(_name(_original.model))(_recipe(_original, _lean))
+    RECIPES.register(recipe_name(_original.model))(_recipe(_original, _lean))

@@ -1,0 +1,73 @@
+"""The paper's figures as it draws them: a panel per depth, parameters beside points, the original as a dotted line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from leanformer.paper.drawn import FigurePoint, PaperFigure
+from leanformer.report.figures.style import (
+    FIXED,
+    GREY,
+    INK,
+    SIMULATION,
+    SPLIT,
+    STYLE,
+    THEORY,
+    Drawing,
+    log_axis,
+    plain_text,
+)
+
+COLOURS = (FIXED, SPLIT, SIMULATION, "#b5838d", "#6b705c", "#e9a23b", INK)
+
+
+def draw(record: PaperFigure) -> Figure:
+    """All panels of a figure, with what the paper prints beneath."""
+    panels = list(dict.fromkeys(point.panel for point in record.points)) or [""]
+    with mpl.rc_context(STYLE):
+        drawing = Drawing(figsize=(max(6.4, 4.4 * len(panels)), 4.2), dpi=160, layout="constrained")
+        grid = drawing.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axes, panel in zip(grid, panels, strict=True):
+            _panel(axes, record, panel, [point for point in record.points if point.panel == panel])
+        grid[0].set_ylabel(plain_text(record.y_label))
+        if any(len({point.line for point in record.points if point.panel == panel}) > 1 for panel in panels):
+            grid[-1].legend(fontsize=7)
+        title = f"Figure {record.number} at {record.scale} scale: {record.title}"
+        drawing.suptitle(plain_text(title), fontsize=10, color=INK, x=0.01, ha="left")
+        if record.printed:
+            drawing.supxlabel(plain_text(f"the paper prints: {'; '.join(record.printed)}"), fontsize=6.5, color=GREY)
+    return drawing
+
+
+def _panel(axes: Axes, record: PaperFigure, panel: str, points: Sequence[FigurePoint]) -> None:
+    for number, line in enumerate(dict.fromkeys(point.line for point in points)):
+        own = sorted((point for point in points if point.line == line), key=lambda point: point.x)
+        shade = COLOURS[number % len(COLOURS)]
+        axes.errorbar(
+            [point.x for point in own],
+            [point.y for point in own],
+            [[point.y - (point.y if point.low is None else point.low) for point in own],
+             [(point.y if point.high is None else point.high) - point.y for point in own]],
+            fmt="o-" if record.joined else "o",
+            color=shade,
+            mfc="none" if line == "printed" else shade,
+            ms=5,
+            capsize=3,
+            lw=1.2,
+            label=line,
+        )  # fmt: skip
+        better = [point for point in own if point.better]
+        axes.plot([p.x for p in better], [p.y for p in better], "o", color=THEORY, ms=7, zorder=5)
+    for point in points:
+        if point.note and point.line != "printed":
+            axes.annotate(plain_text(point.note), (point.x, point.y), (3, 5), textcoords="offset points", fontsize=6.5)
+    if record.original is not None:
+        axes.axhline(record.original, color=INK, ls=":", lw=1.2)
+    if record.log_y:
+        log_axis(axes.yaxis)
+    axes.set_title(plain_text(panel))
+    axes.set_xlabel(plain_text(record.x_label))
