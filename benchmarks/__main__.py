@@ -39,8 +39,8 @@ def run_nystrom(console: Console) -> dict[str, Any]:
 
 
 def run_heads(console: Console) -> dict[str, Any]:
-    console.print(heads.table(rows := heads.speed()))
-    return {"rows": rows}
+    console.print(heads.table(found := heads.speed()))
+    return found
 
 
 def run_generators(console: Console) -> dict[str, Any]:

@@ -4,19 +4,19 @@ One attention layer of ViT-B's width and number of tokens. Its columns grow from
 or by head_dim at 4 heads. Forward alone and forward with backward, with the fused kernel and with explicit attention.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
 from rich.table import Table
 from torch import Tensor, nn
 
-from benchmarks.timing import side_by_side
+from benchmarks.timing import paired_ratio
 
 WIDTH, TOKENS, BATCH = 768, 197, 2
 HEADS, HEAD_DIM = 4, 64
 FACTORS = (2, 4, 8)
 KERNELS = ("fused", "explicit")
-WAYS = ("more_heads", "larger_heads")
 
 
 class Attention(nn.Module):
@@ -35,33 +35,33 @@ class Attention(nn.Module):
         return self.proj(found.transpose(1, 2).flatten(2))
 
 
-def speed() -> list[dict[str, Any]]:
+def _step(layer: nn.Module, x: Tensor) -> None:
+    layer(x).sum().backward()
+
+
+def speed() -> dict[str, Any]:
     torch.manual_seed(0)
     x = torch.randn(BATCH, TOKENS, WIDTH)
     rows = []
     for kernel in KERNELS:
         for factor in FACTORS:
-            layers = {
-                "more_heads": Attention(factor * HEADS, HEAD_DIM, kernel),
-                "larger_heads": Attention(HEADS, factor * HEAD_DIM, kernel),
-            }
-            steps = side_by_side(
-                {way: (lambda layer=layer: layer(x).sum().backward()) for way, layer in layers.items()}
-            )
+            layers = Attention(factor * HEADS, HEAD_DIM, kernel), Attention(HEADS, factor * HEAD_DIM, kernel)
+            step = paired_ratio(*(partial(_step, layer, x) for layer in layers))
             with torch.no_grad():
-                forwards = side_by_side({way: (lambda layer=layer: layer(x)) for way, layer in layers.items()})
-            row: dict[str, Any] = {"kernel": kernel, "columns": factor * HEADS * HEAD_DIM}
-            row |= {f"{way}_s": steps[way] for way in WAYS} | {f"{way}_forward_s": forwards[way] for way in WAYS}
-            rows.append(row)
-    return rows
+                forward = paired_ratio(*(partial(layer, x) for layer in layers))
+            found = {**step, **{f"forward_{name}": value for name, value in forward.items()}}
+            rows.append({"kernel": kernel, "columns": factor * HEADS * HEAD_DIM, **found})
+    return {"threads": torch.get_num_threads(), "rows": rows}
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
-    title = f"Attention of {TOKENS} tokens, width {WIDTH}: heads of {HEAD_DIM}, or {HEADS} heads"
-    shown = Table("kernel", "columns", "more heads, ms", "larger heads, ms", "ratio", "ratio, forward", title=title)
-    for row in rows:
-        mine, theirs = 1000 * row["more_heads_s"], 1000 * row["larger_heads_s"]
-        forward = row["more_heads_forward_s"] / row["larger_heads_forward_s"]
-        cells = (f"{mine:.1f}", f"{theirs:.1f}", f"{mine / theirs:.2f}", f"{forward:.2f}")
-        shown.add_row(row["kernel"], f"{row['columns']:,}", *cells)
+def table(found: dict[str, Any]) -> Table:
+    sizes = f"{TOKENS} tokens, width {WIDTH}: heads of {HEAD_DIM}, or {HEADS} heads"
+    title = f"Attention of {sizes}; {found['threads']} threads"
+    head = ("kernel", "columns", "more heads, ms", "larger heads, ms", "ratio of steps", "ratio of forwards")
+    shown = Table(*head, title=title)
+    for row in found["rows"]:
+        parts = [[row[f"{part}{name}"] for name in ("ratio", "low", "high")] for part in ("", "forward_")]
+        ratios = [f"{ratio:.2f} [{low:.2f}, {high:.2f}]" for ratio, low, high in parts]
+        times = (f"{1000 * row[name]:.1f}" for name in ("ours_s", "theirs_s"))
+        shown.add_row(row["kernel"], f"{row['columns']:,}", *times, *ratios)
     return shown

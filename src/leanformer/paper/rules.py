@@ -80,16 +80,18 @@ def _signed(value: float, unit: str, like: str | None = None) -> str:
     return f"{words} {'points' if unit == '%' else unit}".strip()
 
 
-def arms(name: str, ours: str, theirs: str) -> Judge:
-    """One arm of a comparison against another: whether it is better."""
+def arms(name: str, ours: str, theirs: str, *, tuned: bool = False) -> Judge:
+    """One arm of a comparison against another: whether it is better; if asked, with each arm at its best settings."""
 
     def judge(evidence: Evidence) -> Finding:
         record = evidence.comparison(name)
-        if record is None or not {ours, theirs} <= record.arms.keys():
+        holder = record.tuned if record is not None and tuned else record
+        if record is None or holder is None or not {ours, theirs} <= holder.arms.keys():
             return UNKNOWN
         sign = 1 if record.metric.higher_is_better else -1
-        found = paired(record.arms[ours].scores, record.arms[theirs].scores, sign, record.metric.resolution)
-        return gain(found, record.margin, record.metric.unit, (f"{name}/comparison.json",))
+        found = paired(holder.arms[ours].scores, holder.arms[theirs].scores, sign, record.metric.resolution)
+        judged = gain(found, record.margin, record.metric.unit, (f"{name}/comparison.json",))
+        return replace(judged, result=f"{name}{', tuned' if tuned else ''}: {judged.result}")
 
     return judge
 
@@ -108,7 +110,8 @@ def verdict(name: str) -> Judge:
         found = record.verdict.main
         interval = found.difference.t and (found.difference.t.low, found.difference.t.high)
         status = statuses.get(record.verdict.outcome or "", "cannot tell")
-        return Finding(status, found.words, found.difference.mean, interval or None, (f"{name}/comparison.json",))
+        words = f"{name}: {found.words}"
+        return Finding(status, words, found.difference.mean, interval or None, (f"{name}/comparison.json",))
 
     return judge
 
@@ -122,6 +125,25 @@ def all_of(*judges: Judge) -> Judge:
             return UNKNOWN
         order: tuple[ClaimStatus, ...] = ("does not hold here", "cannot tell", "holds under another reading", "holds")
         worst = min(found, key=lambda part: order.index(part.status))
+        words = "; ".join(part.result for part in found)
+        files = tuple(dict.fromkeys(name for part in found for name in part.records))
+        return replace(worst, result=words, records=files)
+
+    return judge
+
+
+EVERY = "; of several records, those that cannot tell are named and do not count"
+
+
+def every_decided(*judges: Judge) -> Judge:
+    """Several tests of one claim: it holds if all that decide say so, and does not if one of them says so."""
+
+    def judge(evidence: Evidence) -> Finding:
+        found = [part for part in (judge(evidence) for judge in judges) if part.result != NO_RECORD]
+        deciding = [part for part in found if part.status != "cannot tell"] or found
+        if not found:
+            return UNKNOWN
+        worst = next((part for part in deciding if part.status != "holds"), deciding[0])
         words = "; ".join(part.result for part in found)
         files = tuple(dict.fromkeys(name for part in found for name in part.records))
         return replace(worst, result=words, records=files)

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from leanformer.experiments.sweep_records import Sweep, SweepCell
+from leanformer.models.published import FARTHEST_ERRORS
 from leanformer.paper.evidence import Evidence
 from leanformer.paper.rules import UNKNOWN, Finding, Judge, Stated, chosen, decided
 
@@ -242,7 +243,7 @@ CLAIMS = (
         id="qq-figure-1",
         where="Figure 1",
         statement="At 64 dimensions the errors of full and of half rank are as drawn (1 layer; 1, 8 and 64 groups).",
-        printed=("full rank 0.015, 0.007, 0.002", "half rank 0.69, 0.43, 0.31"),
+        printed=tuple(f"{rank} {', '.join(map(str, errors))}" for rank, errors in FARTHEST_ERRORS.items()),
         rule="holds if every mean is within 10 % of what is read off the figure, or below",
         judge=_not_here,
         scale="the paper's",

@@ -7,6 +7,7 @@ from leanformer.paper.claims.costs import hours
 from leanformer.paper.evidence import Evidence
 from leanformer.paper.rules import (
     COUNTED,
+    EVERY,
     GAIN,
     HELD,
     RISE,
@@ -19,6 +20,7 @@ from leanformer.paper.rules import (
     cells_beat,
     counts,
     decided,
+    every_decided,
     first_of,
     rises,
     share_printed,
@@ -202,6 +204,15 @@ def _counted(model: str, table: str, printed: int, memory_printed: int) -> tuple
     )
 
 
+def _stories(against: str) -> Judge:
+    """Lean on TinyStories in all committed comparisons, at shared settings and at each arm's best."""
+    longer = ("tuned-tinystories-500", "tuned-tinystories-1500")
+    return every_decided(
+        arms("compare-tinystories", "lean", against),
+        *(arms(name, "lean", against, tuned=tuned) for name in longer for tuned in (False, True)),
+    )
+
+
 CLAIMS = (
     Stated(
         id="table-1-glue",
@@ -239,10 +250,8 @@ CLAIMS = (
         where="Table 2, Section 4.2",
         statement="GPT-2 with 4 layers of 16 heads has a lower validation loss than with 12 of 12.",
         printed=_printed(_rows(GPT), "validation_loss"),
-        rule=GAIN,
-        judge=all_of(
-            arms("compare-tinystories", "lean", "original"), arms("tuned-tinystories-1500", "lean", "original")
-        ),
+        rule=GAIN + EVERY,
+        judge=_stories("original"),
         scale=SMALL_GPT,
         test="leanformer compare tinystories",
         at_scale=hours([GPT], "TinyStories"),
@@ -260,8 +269,8 @@ CLAIMS = (
         id="table-2-heads",
         where="Section 4.2",
         statement="The heads make up for the layers in GPT-2: lean is better than the shallow model without them.",
-        rule=GAIN,
-        judge=all_of(arms("compare-tinystories", "lean", "shallow"), arms("tuned-tinystories-1500", "lean", "shallow")),
+        rule=GAIN + EVERY,
+        judge=_stories("shallow"),
         scale=SMALL_GPT,
         test="leanformer compare tinystories",
     ),

@@ -10,6 +10,7 @@ from leanformer.paper.memory import lean_shares
 from leanformer.paper.record import ClaimStatus
 from leanformer.paper.rules import (
     COUNTED,
+    EVERY,
     GAIN,
     HELD,
     RISE,
@@ -17,12 +18,12 @@ from leanformer.paper.rules import (
     Finding,
     Judge,
     Stated,
-    all_of,
     arms,
     cells_beat,
     count_words,
     counts,
     decided,
+    every_decided,
     first_of,
     gain,
     reduction,
@@ -33,7 +34,9 @@ from leanformer.paper.rules import (
 
 RECOUNT = "leanformer paper --recount"
 SMALL = "Fashion-MNIST, ViT of width 64 at 8 and 5 layers (the paper: ImageNet-1k, ViT-B at 12 and 8)"
-PAIRS = "Fashion-MNIST, ViT of 8 layers × 4 heads against 4 × 8, 5 seeds, 624 and 1,874 steps"
+PAIRS = "Fashion-MNIST, ViT of 8 layers × 4 heads against 4 × 8, 5 seeds; digits, 6 × 4 against 3 × 8, 3 and 4 seeds"
+COMPARED = ("compare-fashion-mnist-624", "compare-fashion-mnist-1874", "compare-digits", "compare-digits-decided")
+"""All committed comparisons of image models."""
 FEWER, MORE = 5, 8
 """Layers of the small ViT that stand for 8 and 12."""
 OWN_HEADS, OWN_MLP = 4, 256
@@ -214,8 +217,8 @@ CLAIMS = (
         id="abstract-accuracy",
         where="Abstract, Section 4.1",
         statement="Image models with fewer layers and more heads keep the accuracy of the original.",
-        rule=HELD,
-        judge=all_of(verdict("compare-fashion-mnist-624"), verdict("compare-fashion-mnist-1874")),
+        rule=HELD + EVERY,
+        judge=every_decided(*map(verdict, COMPARED)),
         scale=PAIRS,
         test="leanformer compare fashion-mnist --seeds 5 --arms original,lean,shallow,wide",
         at_scale=_all_image_models,
@@ -224,10 +227,8 @@ CLAIMS = (
         id="abstract-heads",
         where="Abstract, Section 3.3",
         statement="It is the heads that make up for the layers: lean is better than the shallow model without them.",
-        rule=GAIN,
-        judge=all_of(
-            arms("compare-fashion-mnist-624", "lean", "shallow"), arms("compare-fashion-mnist-1874", "lean", "shallow")
-        ),
+        rule=GAIN + EVERY,
+        judge=every_decided(*(arms(name, "lean", "shallow") for name in COMPARED)),
         scale=PAIRS,
         test="leanformer compare fashion-mnist --seeds 5 --arms original,lean,shallow,wide",
     ),
@@ -256,17 +257,14 @@ CLAIMS = (
         id="figure-3-wide",
         where="Figure 3, left",
         statement="At the original's depth, more heads than the original's are more accurate than the original.",
-        rule=GAIN,
+        rule=GAIN + EVERY,
         judge=first_of(
             cells_beat(
                 "paper/figure-3",
                 lambda cell: cell.values["depth"] == MORE and cell.values["heads"] > OWN_HEADS,
                 lambda cell: cell.values["depth"] == MORE and cell.values["heads"] == OWN_HEADS,
             ),
-            all_of(
-                arms("compare-fashion-mnist-624", "wide", "original"),
-                arms("compare-fashion-mnist-1874", "wide", "original"),
-            ),
+            every_decided(*(arms(name, "wide", "original") for name in COMPARED)),
         ),
         scale=PAIRS,
         test="leanformer paper figure 3; leanformer compare fashion-mnist --arms original,lean,shallow,wide",
