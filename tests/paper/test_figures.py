@@ -37,7 +37,7 @@ def test_a_figure_is_trained_resumed_and_drawn(tmp_path: Path, monkeypatch: pyte
             "nothing is trained again"
         )
         if number == 3:
-            assert [(p.panel, p.x) for p in record.points] == [(f"{d} layers", h) for h in (2, 4) for d in (2, 1)]
+            assert [(p.panel, p.x) for p in record.points] == [(d, h) for h in (2, 4) for d in ("2 layers", "1 layer")]
             assert record.original == record.points[0].y
             assert record.points[0].note == "5k"
         else:

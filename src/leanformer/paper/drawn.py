@@ -56,7 +56,8 @@ class Plan(RecordPart):
     @property
     def words(self) -> str:
         many = counted(len(self.designs), "design")
-        return f"{many}, {self.hours:,.3g} {self.device.upper()}-hours per seed on {self.data}: {self.command}"
+        hours = f"{self.hours:,.0f}" if self.hours >= 10 else f"{self.hours:.2g}"
+        return f"{many}, {hours} {self.device.upper()}-hours per seed on {self.data}: {self.command}"
 
 
 class PaperFigure(DatedRecord):

@@ -20,6 +20,7 @@ from leanformer.experiments.judging.estimates import paired
 from leanformer.experiments.summary import RECORD as COMPARISON
 from leanformer.experiments.sweep import sweep
 from leanformer.experiments.sweep_records import Sweep, SweepCell
+from leanformer.foundation.formats import counted
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.circumstances import circumstances, fields_of
 from leanformer.foundation.records.keeping import publish
@@ -72,7 +73,7 @@ STUDIES: dict[int, Study] = {
         paper_axes={"heads": tuple(range(2, 20, 2))},
         printed=("κ decreases markedly as heads increase; values are drawn, not printed",),
         settings={"training.evaluations": 6},
-        **IMAGENET,  # type: ignore[arg-type]
+        **IMAGENET,
     ),
     3: Study(
         title="accuracy against heads, at the original's depth and at fewer layers",
@@ -152,7 +153,7 @@ def figure(
     if scale not in ("laptop", "paper"):
         raise ValueError(f"scale must be laptop or paper, got {scale!r}")
     if number in PAIRS:
-        record = _pairs(number, scale)
+        record = _pairs(number)
     elif scale == "paper":
         record = _planned(number, STUDIES[number])
     else:
@@ -188,7 +189,7 @@ def drawn(number: int, swept: Sweep, folder: Path | None = None) -> PaperFigure:
     made = (
         _kappa_points(Comparison.read(folder / COMPARISON), swept)
         if number == 2 and folder is not None
-        else tuple(_score_point(study, cell, base, swept) for cell in swept.cells if cell.score is not None)
+        else tuple(_score_point(study, cell, base, swept) for cell in _in_order(swept, study) if cell.score)
     )
     first = next(iter(study.axes))
     unit = f", {swept.metric.unit}" if swept.metric.unit else ""
@@ -204,6 +205,14 @@ def drawn(number: int, swept: Sweep, folder: Path | None = None) -> PaperFigure:
         original=base.score.mean if base and base.score and number != 2 else None,
         printed=study.printed,
         **fields_of(circumstances()),
+    )
+
+
+def _in_order(swept: Sweep, study: Study) -> list[SweepCell]:
+    """The cells in the order of the study's axes, whatever was added to the folder when: the original's depth first."""
+    places = {name: {value: place for place, value in enumerate(values)} for name, values in study.axes.items()}
+    return sorted(
+        swept.cells, key=lambda cell: [places[name].get(cell.values[name], len(places[name])) for name in places]
     )
 
 
@@ -224,7 +233,7 @@ def _score_point(study: Study, cell: SweepCell, base: SweepCell | None, swept: S
     if len(others) > 1 and base is not None and cell.params and base.params:  # Figure 5: by what is saved
         x = 100 * (1 - cell.params / base.params)
         note = f"{cell.values['depth']} × {cell.values['heads']}, MLP {cell.values['mlp_dim']}"
-    panel = f"{cell.values['depth']} layers" if "depth" in others and len(others) == 1 else ""
+    panel = counted(cell.values["depth"], "layer") if "depth" in others and len(others) == 1 else ""
     interval = (cell.score.t.low, cell.score.t.high) if cell.score.t else (None, None)
     return FigurePoint(
         panel=panel, line="ours", x=x, y=cell.score.mean, low=interval[0], high=interval[1], note=note, better=better
@@ -252,7 +261,7 @@ def _kappa_points(record: Comparison, swept: Sweep) -> tuple[FigurePoint, ...]:
     return tuple(found)
 
 
-def _pairs(number: int, scale: Scale) -> PaperFigure:
+def _pairs(number: int) -> PaperFigure:
     """Figures 6 and 7: printed gains of accuracy against reductions, printed and counted. Nothing is trained."""
     record = paper(table=PAIRS[number])
     rows = {(row.model, row.variant): row for row in record.rows}
@@ -280,7 +289,7 @@ def _pairs(number: int, scale: Scale) -> PaperFigure:
     return PaperFigure(
         number=number,
         title=f"improvement in accuracy against reductions ({PAIRS[number].replace('Tab.', 'Table')})",
-        scale=scale,
+        scale="paper",
         x_label="reduction",
         y_label="gain in top-1, points, as printed",
         joined=False,

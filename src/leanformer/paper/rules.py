@@ -219,7 +219,7 @@ def cells_beat(
         titled = [
             replace(part, result=f"{record.title(cell)}: {part.result}") for cell, part in zip(ours, found, strict=True)
         ]
-        return all_of(*(lambda _, part=part: part for part in titled))(evidence)  # type: ignore[misc]
+        return all_of(*(lambda _, part=part: part for part in titled))(evidence)
 
     return judge
 

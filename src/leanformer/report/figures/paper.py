@@ -47,11 +47,11 @@ def _panel(axes: Axes, record: PaperFigure, panel: str, points: Sequence[FigureP
     for number, line in enumerate(dict.fromkeys(point.line for point in points)):
         own = sorted((point for point in points if point.line == line), key=lambda point: point.x)
         shade = COLOURS[number % len(COLOURS)]
+        measured = all(point.low is not None for point in own)
         axes.errorbar(
             [point.x for point in own],
             [point.y for point in own],
-            [[point.y - (point.y if point.low is None else point.low) for point in own],
-             [(point.y if point.high is None else point.high) - point.y for point in own]],
+            [_reach(own, -1), _reach(own, 1)] if measured else None,
             fmt="o-" if record.joined else "o",
             color=shade,
             mfc="none" if line == "printed" else shade,
@@ -59,7 +59,7 @@ def _panel(axes: Axes, record: PaperFigure, panel: str, points: Sequence[FigureP
             capsize=3,
             lw=1.2,
             label=line,
-        )  # fmt: skip
+        )
         better = [point for point in own if point.better]
         axes.plot([p.x for p in better], [p.y for p in better], "o", color=THEORY, ms=7, zorder=5)
     for point in points:
@@ -69,5 +69,14 @@ def _panel(axes: Axes, record: PaperFigure, panel: str, points: Sequence[FigureP
         axes.axhline(record.original, color=INK, ls=":", lw=1.2)
     if record.log_y:
         log_axis(axes.yaxis)
+    if record.joined:
+        places = sorted({point.x for point in points})
+        axes.set_xticks(places, [f"{place:g}" for place in places])
     axes.set_title(plain_text(panel))
     axes.set_xlabel(plain_text(record.x_label))
+
+
+def _reach(points: Sequence[FigurePoint], side: int) -> list[float]:
+    """From each point to the lower or upper end of its interval."""
+    ends = [point.low if side < 0 else point.high for point in points]
+    return [side * ((point.y if end is None else end) - point.y) for point, end in zip(points, ends, strict=True)]
