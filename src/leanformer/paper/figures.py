@@ -31,6 +31,7 @@ from leanformer.paper.scorecard import paper
 from leanformer.paper.training_costs import tokens_of
 
 RECORD = "figure.json"
+EACH_MODEL = "torchrun --nproc-per-node 8 -m leanformer compare imagenet-MODEL --data DIR, for each model"
 Axes = Mapping[str, tuple[Any, ...]]
 
 
@@ -62,8 +63,10 @@ PRINTED_VIT = (
     f"original ({VIT_B.depth}, {VIT_B.heads}) {VIT_B.results['top1']} % with {VIT_B.params}",
     *(f"8 layers, {row.heads} heads {row.params}" for row in FIGURE_3),
 )
-IMAGENET = dict(paper_recipe="imagenet-vit-base", device="a100", data="ImageNet-1k")
-ARENA = dict(axes={"heads": (2, 4, 6, 8), "depth": (2, 1)}, original={"heads": 2, "depth": 2}, device="a6000")
+IMAGENET: dict[str, Any] = dict(paper_recipe="imagenet-vit-base", device="a100", data="ImageNet-1k")
+ARENA: dict[str, Any] = dict(
+    axes={"heads": (2, 4, 6, 8), "depth": (2, 1)}, original={"heads": 2, "depth": 2}, device="a6000"
+)
 STUDIES: dict[int, Study] = {
     2: Study(
         title="κ of the attention against heads, through training",
@@ -82,7 +85,7 @@ STUDIES: dict[int, Study] = {
         original={"heads": 4, "depth": 8},
         paper_axes={"heads": tuple(range(2, 20, 2)), "depth": (12, 8)},
         printed=PRINTED_VIT,
-        **IMAGENET,  # type: ignore[arg-type]
+        **IMAGENET,
     ),
     4: Study(
         title="accuracy against the MLP's width, at the original's depth and at fewer layers",
@@ -91,7 +94,7 @@ STUDIES: dict[int, Study] = {
         original={"mlp_dim": 256, "depth": 8},
         paper_axes={"mlp_dim": tuple(768 * ratio for ratio in (1, 2, 4, 6, 8)), "depth": (12, 8)},
         printed=PRINTED_VIT[:1],
-        **IMAGENET,  # type: ignore[arg-type]
+        **IMAGENET,
     ),
     5: Study(
         title="accuracy of further depths, heads and MLPs",
@@ -100,7 +103,7 @@ STUDIES: dict[int, Study] = {
         original={"heads": 4, "depth": 8, "mlp_dim": 256},
         paper_axes={"heads": (12, 14, 16, 18), "depth": (8, 7, 6), "mlp_dim": (1536, 3072)},
         printed=PRINTED_VIT[:1],
-        **IMAGENET,  # type: ignore[arg-type]
+        **IMAGENET,
     ),
     8: Study(
         title="accuracy on ListOps against heads, at two layers and one",
@@ -109,7 +112,7 @@ STUDIES: dict[int, Study] = {
         paper_axes={"heads": (2, 4, 6, 8), "depth": (2, 1)},
         data="ListOps, drawn here",
         printed=_arena("ListOps"),
-        **ARENA,  # type: ignore[arg-type]
+        **ARENA,
     ),
     9: Study(
         title="accuracy on IMDb's bytes against heads, at two layers and one",
@@ -118,7 +121,7 @@ STUDIES: dict[int, Study] = {
         paper_axes={"heads": (2, 4, 6, 8), "depth": (2, 1)},
         data="IMDb",
         printed=_arena("text"),
-        **ARENA,  # type: ignore[arg-type]
+        **ARENA,
     ),
 }
 PAIRS = {6: "Tab. 4", 7: "Tab. 5"}
@@ -283,7 +286,7 @@ def _pairs(number: int) -> PaperFigure:
     plan = Plan(
         device="a100",
         data="ImageNet-1k",
-        command="torchrun --nproc-per-node 8 -m leanformer compare imagenet-MODEL --data DIR, for each model",
+        command=EACH_MODEL,
         designs=designs,
     )
     return PaperFigure(
@@ -317,8 +320,10 @@ def _planned(number: int, study: Study) -> PaperFigure:
         hours = run_cost(cost, setting, WholeRun(samples=samples, device=study.device)).device_hours
         design = sizes(dict(cell.values), cost.params.total)
         designs.append(PlannedDesign(design=design, params=cost.params.total, hours=hours))
-    varied = " ".join(f"--vary {name}={','.join(map(str, values))}" for name, values in study.paper_axes.items())
-    command = f"leanformer sweep {study.paper_recipe} {varied} --any-params"
+    command = f"leanformer sweep {study.paper_recipe}"
+    for name, values in study.paper_axes.items():
+        command += f" --vary {name}=" + ",".join(map(str, values))
+    command += " --any-params"
     if study.data == "ImageNet-1k":
         command = f"torchrun --nproc-per-node 8 -m {command} --data DIR"
     return PaperFigure(

@@ -97,6 +97,7 @@ class CitedSetting(RecordPart):
 
 
 ClaimStatus = Literal["holds", "holds under another reading", "does not hold here", "cannot tell", "not testable here"]
+Spread = Literal["95 % interval", "range"]
 CLAIM_STATUSES: tuple[ClaimStatus, ...] = get_args(ClaimStatus)
 LEANER, QUALITY = "Leaner Transformers", "Quality over Quantity"
 
@@ -122,7 +123,8 @@ class Claim(RecordPart):
     value: float | None = None
     """The number that was judged."""
     interval: tuple[float, float] | None = None
-    """Its 95 % interval, where it has one."""
+    spread: Spread | None = None
+    """What the interval is: the 95 % interval over seeds, or the range over seeds, models or designs."""
     records: tuple[str, ...] = ()
     """Files under the folder of results that the status was computed from."""
     test: str

@@ -12,7 +12,7 @@ from leanformer.experiments.sweep_records import Sweep, SweepCell
 from leanformer.foundation.formats import decimals
 from leanformer.models.published import Row
 from leanformer.paper.evidence import Evidence
-from leanformer.paper.record import ClaimStatus, ScorecardRow
+from leanformer.paper.record import ClaimStatus, ScorecardRow, Spread
 
 NO_RECORD = "no record yet"
 
@@ -26,6 +26,7 @@ class Finding:
     value: float | None = None
     interval: tuple[float, float] | None = None
     records: tuple[str, ...] = ()
+    spread: Spread = "95 % interval"
 
 
 Judge = Callable[[Evidence], Finding]
@@ -199,29 +200,51 @@ def rises(name: str, axis: str, **where: Any) -> Judge:
     return judge
 
 
-def cells_beat(
-    name: str, which: Callable[[SweepCell], bool], reference: Callable[[SweepCell], bool], margin: float = 0.0
-) -> Judge:
-    """Whether every chosen cell of a grid is better than the reference cell, seed by seed."""
+Which = Callable[[SweepCell], bool]
+
+
+def against_cell(record: Sweep, which: Which, reference: Which, file: str) -> list[Finding]:
+    """Every chosen cell of a grid against the reference cell, seed by seed: whether it is better."""
+    base = next((cell for cell in record.cells if reference(cell)), None)
+    if base is None:
+        return []
+    sign = 1 if record.metric.higher_is_better else -1
+    found = []
+    for cell in filter(which, record.cells):
+        difference = paired(cell.scores, base.scores, sign, record.metric.resolution)
+        judged = gain(difference, 0.0, record.metric.unit, (file,))
+        found.append(replace(judged, result=f"{record.title(cell)}: {judged.result}"))
+    return found
+
+
+def cells_beat(name: str, which: Which, reference: Which) -> Judge:
+    """Whether every chosen cell of a grid is better than the reference cell."""
 
     def judge(evidence: Evidence) -> Finding:
         record = evidence.sweep(name)
-        base = next((cell for cell in record.cells if reference(cell)), None) if record else None
-        ours = [cell for cell in record.cells if which(cell)] if record else []
-        if record is None or base is None or not ours:
-            return UNKNOWN
-        sign = 1 if record.metric.higher_is_better else -1
-        files = (f"{name}/sweep.json",)
-        found = [
-            gain(paired(cell.scores, base.scores, sign, record.metric.resolution), margin, record.metric.unit, files)
-            for cell in ours
-        ]
-        titled = [
-            replace(part, result=f"{record.title(cell)}: {part.result}") for cell, part in zip(ours, found, strict=True)
-        ]
-        return all_of(*(lambda _, part=part: part for part in titled))(evidence)
+        found = [] if record is None else against_cell(record, which, reference, f"{name}/sweep.json")
+        return all_of(*(_as_judge(part) for part in found))(evidence)
 
     return judge
+
+
+def none_beats(name: str, which: Which, reference: Which) -> Judge:
+    """Whether no chosen cell of a grid is better than the reference cell; one that may be leaves it open."""
+
+    def judge(evidence: Evidence) -> Finding:
+        record = evidence.sweep(name)
+        found = [] if record is None else against_cell(record, which, reference, f"{name}/sweep.json")
+        if not found:
+            return UNKNOWN
+        better = any(part.status == "holds" for part in found)
+        status = decided(all(part.status == "does not hold here" for part in found), better)
+        return Finding(status, "; ".join(part.result for part in found), records=found[0].records)
+
+    return judge
+
+
+def _as_judge(finding: Finding) -> Judge:
+    return lambda evidence: finding
 
 
 # Recounts

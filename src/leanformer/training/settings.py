@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from leanformer.data.order import Order
+if TYPE_CHECKING:
+    from leanformer.data.order import Order
 
 Schedule = Literal["cosine", "one-cycle", "triangle", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -168,6 +169,8 @@ class Training:
 
     def order(self, seed: int, size: int | None) -> Order:
         """Which samples each step takes, of an epoch of that size."""
+        from leanformer.data.order import Order  # with NumPy, which lists of recipes do without
+
         if self.schedule_over == "samples":
             return Order(seed, self.batch, size, self.accumulate, ramp_share=self.ramp, steps=self.steps)
         return Order(seed, self.batch, size, self.accumulate, round(self.ramp * self.steps))

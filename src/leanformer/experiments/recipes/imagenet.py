@@ -4,9 +4,7 @@ Times are counted for A100s in TF32 at 35 % of their peak (`leanformer design MO
 Scores are the paper's, one run each. `--set training.precision=bfloat16` halves the counted time.
 
 The paper names timm's code and Table 6. What Table 6 does not say is timm's: mean, deviation, crop and interpolation
-are those of each model's own configuration (`prepared_as`; for DeiT-L, ViT-L's). What differs from timm's script, and
-why: training images are resized bicubically, where the script draws the interpolation at random, and the last
-evaluation counts, not the best.
+are those of each model's own configuration (`prepared_as`; for DeiT-L, ViT-L's).
 """
 
 from __future__ import annotations
@@ -93,6 +91,8 @@ def _recipe(original: Row, lean: Row) -> Callable[[], Recipe]:
     Command: torchrun --nproc-per-node 8 -m leanformer compare {name} --data DIR
     Time: {hours} A100-hours per run of the original, {lean_hours} of the lean model.
     Score: the paper prints {original.results["top1"]} % for the original, {lean.results["top1"]} % for the lean model.
+    What differs from timm's script, and why: training images are resized bicubically, where the script draws the
+    interpolation at random; the last evaluation counts, not the best, which would choose by the held-out images.
     {NOTES.get(original.model, "")}
     """
     return made

@@ -33,6 +33,7 @@ def _claim(paper: str, stated: Stated, evidence: Evidence) -> Claim:
         result=found.result,
         value=found.value,
         interval=found.interval,
+        spread=found.spread if found.interval else None,
         records=found.records,
         test=stated.test,
         at_scale=stated.at_scale(evidence),

@@ -12,8 +12,11 @@ from leanformer.paper.rules import UNKNOWN, Finding, Judge, Stated, chosen, deci
 
 SWEEP, DEEP = "sweep-farthest", "sweep-farthest-deep"
 SMALL = "16 points in 16 dimensions, 1 layer, 5,000 steps, 3 seeds"
+CONSTRUCT = "leanformer paper construction --out results/paper"
 LENGTH = "leanformer sweep farthest-length"
 DIMENSION = "leanformer sweep farthest-dimension"
+GROUPS = "leanformer sweep farthest --vary heads=1,2 --vary groups=1,4,16,64 --vary regime=split"
+MOST_GROUPS = 64
 MANY = 5.0
 """How many times worse "many times" is at least."""
 
@@ -91,6 +94,16 @@ def _groups(record: Sweep) -> Finding | None:
     return Finding(decided(_error(full) < _error(many) < _error(few)), words, _error(many))
 
 
+def _most_groups(record: Sweep) -> Finding | None:
+    """Half rank with very many heads, against one head of full rank."""
+    groups = record.axes.get("groups", [1])
+    full, many = _cell(record, heads=1, groups=min(groups)), _cell(record, heads=2, groups=max(groups))
+    if full is None or many is None or max(groups) < MOST_GROUPS:
+        return None
+    words = f"{_shown(many)} with {2 * max(groups)} heads of half rank, {_shown(full)} with one of full rank"
+    return Finding(decided(_error(many) >= MANY * _error(full)), words, _error(many) / _error(full))
+
+
 def _depth(evidence: Evidence) -> Finding:
     one, three = evidence.sweep(SWEEP), evidence.sweep(DEEP)
     shallow = _cell(one, heads=2, groups=1) if one else None
@@ -165,7 +178,7 @@ CLAIMS = (
         rule="holds if the constructed head's error is below 0.01 at every number of points (the origin scores 1)",
         judge=_construction,
         scale="64 dimensions, 4 to 256 points, no training",
-        test="leanformer paper construction --out results/paper",
+        test=CONSTRUCT,
     ),
     Stated(
         id="qq-half-rank",
@@ -202,6 +215,15 @@ CLAIMS = (
         judge=_on(SWEEP, _groups),
         scale=SMALL,
         test="leanformer sweep farthest",
+    ),
+    Stated(
+        id="qq-exponential",
+        where="Abstract, the lower bound",
+        statement="Low rank cannot reach the target unless the number of heads is exponential in the dimension.",
+        rule=f"holds if {2 * MOST_GROUPS} heads of half rank have at least {MANY:g} times the error of full rank",
+        judge=_on("sweep-farthest-groups", _most_groups),
+        scale="16 points in 16 dimensions, 1 layer; a test of its consequence, not of the bound",
+        test=GROUPS,
     ),
     Stated(
         id="qq-depth-helps",

@@ -99,7 +99,7 @@ def _initial(value: Callable[[HeadsRow], float]) -> Judge:
             f"{significant(value(first[-1]))} at {first[-1].heads}"
         )
         status = decided(max(slopes) < 0, min(slopes) > 0)
-        return Finding(status, words, median(slopes), (min(slopes), max(slopes)), tuple(n for n, _ in found))
+        return Finding(status, words, median(slopes), (min(slopes), max(slopes)), tuple(n for n, _ in found), "range")
 
     return judge
 
@@ -113,7 +113,7 @@ def _as_predicted(evidence: Evidence) -> Finding:
         f"measured κ is {significant(min(ratios))} to {significant(max(ratios))} times the Gaussian one past the peak"
     )
     status = decided(max(ratios) <= 2)
-    return Finding(status, words, median(ratios), (min(ratios), max(ratios)), tuple(name for name, _ in found))
+    return Finding(status, words, median(ratios), (min(ratios), max(ratios)), tuple(name for name, _ in found), "range")
 
 
 def _trained(recipe: str, judge: Callable[[Sweep, str], Finding]) -> Judge:
@@ -168,7 +168,7 @@ def _explains(evidence: Evidence) -> Finding:
     words = "; ".join(f"{name}: rank correlation of κ and score {value:+.2f}" for name, value in found.items())
     low, high = min(found.values()), max(found.values())
     status = decided(high < 0)
-    return Finding(status, words, median(found.values()), (low, high), tuple(files))
+    return Finding(status, words, median(found.values()), (low, high), tuple(files), "range")
 
 
 def _head_alone(evidence: Evidence) -> Finding:
@@ -207,7 +207,7 @@ def _parallel(kernel: str) -> Judge:
         if record["threads"] < 2:
             status = "cannot tell"  # what runs in parallel cannot be seen on one thread
         ratios = [row["ratio"] for row in rows]
-        return Finding(status, words, median(ratios), (min(ratios), max(ratios)), ("bench/heads.json",))
+        return Finding(status, words, median(ratios), (min(ratios), max(ratios)), ("bench/heads.json",), "range")
 
     return judge
 

@@ -26,6 +26,7 @@ from leanformer.paper.rules import (
     every_decided,
     first_of,
     gain,
+    none_beats,
     reduction,
     rises,
     slope,
@@ -40,6 +41,10 @@ COMPARED = ("compare-fashion-mnist-624", "compare-fashion-mnist-1874", "compare-
 FEWER, MORE = 5, 8
 """Layers of the small ViT that stand for 8 and 12."""
 OWN_HEADS, OWN_MLP = 4, 256
+LITTLE = 0.5
+"""Points that are little: the margin of the recipe."""
+COMPARE = "leanformer compare fashion-mnist --seeds 5 --arms original,lean,shallow,wide"
+WIDE = "leanformer paper figure 3; leanformer compare fashion-mnist --arms original,lean,shallow,wide"
 IMAGES = tuple(zip(VISION[::2], VISION[1::2], strict=True))
 SCORECARD = ("paper/scorecard.json",)
 
@@ -74,7 +79,7 @@ def _thirty_to_fifty(evidence: Evidence) -> Finding:
     low, high = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
     words = f"{100 * found[low]:.0f} % ({low}) to {100 * found[high]:.0f} % ({high}) fewer, counted"
     status = decided(all(inside))
-    return Finding(status, words, None, (found[low], found[high]), SCORECARD)
+    return Finding(status, words, None, (found[low], found[high]), SCORECARD, "range")
 
 
 def _about_half(evidence: Evidence) -> Finding:
@@ -104,7 +109,7 @@ def _memory_falls(evidence: Evidence) -> Finding:
         return UNKNOWN
     low, high = min(shares.values()), max(shares.values())
     words = f"lean models take {100 * low:.0f} to {100 * high:.0f} % of the original's memory, counted"
-    return Finding(decided(high < 0.9), words, high, (low, high), SCORECARD)
+    return Finding(decided(high < 0.9), words, high, (low, high), SCORECARD, "range")
 
 
 def _figure_3_counts(evidence: Evidence) -> Finding:
@@ -138,17 +143,6 @@ def _weaker(evidence: Evidence) -> Finding:
     return Finding(status, words, first.mean - second.mean, (low, high), files)
 
 
-def _no_compensation(evidence: Evidence) -> Finding:
-    """No MLP makes the shallower model as good as the original."""
-    found = cells_beat(
-        "paper/figure-4",
-        lambda cell: cell.values["depth"] == FEWER and cell.values["mlp_dim"] > OWN_MLP,
-        lambda cell: cell.values["depth"] == MORE and cell.values["mlp_dim"] == OWN_MLP,
-    )(evidence)
-    swapped: dict[ClaimStatus, ClaimStatus] = {"holds": "does not hold here", "does not hold here": "holds"}
-    return Finding(swapped.get(found.status, found.status), found.result, found.value, found.interval, found.records)
-
-
 def _doubling(evidence: Evidence) -> Finding:
     record = evidence.sweep("paper/figure-5")
     if record is None:
@@ -156,10 +150,11 @@ def _doubling(evidence: Evidence) -> Finding:
     parts = [
         slope(record, "mlp_dim", {"depth": d, "heads": h}) for d in record.axes["depth"] for h in record.axes["heads"]
     ]
-    found = [gain(part, 0.5, record.metric.unit, ("paper/figure-5/sweep.json",)) for part in parts if part]
-    above = [part for part in found if part.interval and part.interval[0] > 0]
-    unclear = [part for part in found if part.status == "cannot tell"]
-    status = decided(not above and not unclear, bool(above))
+    found = [gain(part, LITTLE, record.metric.unit, ("paper/figure-5/sweep.json",)) for part in parts if part]
+    intervals = [part.interval for part in found if part.interval]
+    if not intervals:
+        return UNKNOWN
+    status = decided(all(high < LITTLE for _, high in intervals), any(low > LITTLE for low, _ in intervals))
     words = f"doubling the MLP: {'; '.join(part.result for part in found)}"
     return Finding(status, words, records=("paper/figure-5/sweep.json",))
 
@@ -167,7 +162,7 @@ def _doubling(evidence: Evidence) -> Finding:
 def _pair(original: Row, lean: Row) -> tuple[Stated, Stated]:
     figure = "Figure 6" if original.table == "Tab. 4" else "Figure 7"
     slug = original.model.lower()
-    command = recipe_name(original.model)
+    command = f"torchrun --nproc-per-node 8 -m leanformer compare {recipe_name(original.model)} --data DIR"
     accuracy = Stated(
         id=f"accuracy-{slug}",
         where=f"{original.table.replace('Tab.', 'Table')}, {figure}",
@@ -178,7 +173,7 @@ def _pair(original: Row, lean: Row) -> tuple[Stated, Stated]:
         rule="holds if lean is not worse than the original by more than 0.3 points over 3 seeds",
         judge=_not_here,
         scale="the paper's",
-        test=f"torchrun --nproc-per-node 8 -m leanformer compare {command} --data DIR",
+        test=command,
         at_scale=hours([original.model], "ImageNet-1k"),
     )
     params = Stated(
@@ -220,7 +215,7 @@ CLAIMS = (
         rule=HELD + EVERY,
         judge=every_decided(*map(verdict, COMPARED)),
         scale=PAIRS,
-        test="leanformer compare fashion-mnist --seeds 5 --arms original,lean,shallow,wide",
+        test=COMPARE,
         at_scale=_all_image_models,
     ),
     Stated(
@@ -230,7 +225,7 @@ CLAIMS = (
         rule=GAIN + EVERY,
         judge=every_decided(*(arms(name, "lean", "shallow") for name in COMPARED)),
         scale=PAIRS,
-        test="leanformer compare fashion-mnist --seeds 5 --arms original,lean,shallow,wide",
+        test=COMPARE,
     ),
     Stated(
         id="figure-3-deep",
@@ -267,7 +262,7 @@ CLAIMS = (
             every_decided(*(arms(name, "wide", "original") for name in COMPARED)),
         ),
         scale=PAIRS,
-        test="leanformer paper figure 3; leanformer compare fashion-mnist --arms original,lean,shallow,wide",
+        test=WIDE,
     ),
     Stated(
         id="figure-3-all",
@@ -319,7 +314,11 @@ CLAIMS = (
         where="Figure 4, caption",
         statement="Wider MLPs cannot make up for a reduction of depth from 12 to 8 layers.",
         rule="holds if no shallower design with a wider MLP is better than the original, by 95 % intervals",
-        judge=_no_compensation,
+        judge=none_beats(
+            "paper/figure-4",
+            lambda cell: cell.values["depth"] == FEWER and cell.values["mlp_dim"] > OWN_MLP,
+            lambda cell: cell.values["depth"] == MORE and cell.values["mlp_dim"] == OWN_MLP,
+        ),
         scale=SMALL,
         test="leanformer paper figure 4",
     ),
@@ -327,7 +326,7 @@ CLAIMS = (
         id="figure-5-mlp",
         where="Figure 5, caption",
         statement="For 6 to 8 layers, doubling the MLP's width gives little.",
-        rule="holds if every gain of a doubling is below 0.5 points, does not if an interval lies above 0",
+        rule=f"holds if every 95 % interval of a doubling's gain ends below {LITTLE} points; not if one begins above",
         judge=_doubling,
         scale=SMALL,
         test="leanformer paper figure 5",

@@ -46,22 +46,7 @@ def draw(record: PaperFigure) -> Figure:
 def _panel(axes: Axes, record: PaperFigure, panel: str, points: Sequence[FigurePoint]) -> None:
     for number, line in enumerate(dict.fromkeys(point.line for point in points)):
         own = sorted((point for point in points if point.line == line), key=lambda point: point.x)
-        shade = COLOURS[number % len(COLOURS)]
-        measured = all(point.low is not None for point in own)
-        axes.errorbar(
-            [point.x for point in own],
-            [point.y for point in own],
-            [_reach(own, -1), _reach(own, 1)] if measured else None,
-            fmt="o-" if record.joined else "o",
-            color=shade,
-            mfc="none" if line == "printed" else shade,
-            ms=5,
-            capsize=3,
-            lw=1.2,
-            label=line,
-        )
-        better = [point for point in own if point.better]
-        axes.plot([p.x for p in better], [p.y for p in better], "o", color=THEORY, ms=7, zorder=5)
+        _line(axes, own, COLOURS[number % len(COLOURS)], "o-" if record.joined else "o")
     for point in points:
         if point.note and point.line != "printed":
             axes.annotate(plain_text(point.note), (point.x, point.y), (3, 5), textcoords="offset points", fontsize=6.5)
@@ -74,6 +59,24 @@ def _panel(axes: Axes, record: PaperFigure, panel: str, points: Sequence[FigureP
         axes.set_xticks(places, [f"{place:g}" for place in places])
     axes.set_title(plain_text(panel))
     axes.set_xlabel(plain_text(record.x_label))
+
+
+def _line(axes: Axes, points: Sequence[FigurePoint], shade: str, style: str) -> None:
+    name = points[0].line
+    axes.errorbar(
+        [point.x for point in points],
+        [point.y for point in points],
+        [_reach(points, -1), _reach(points, 1)] if all(point.low is not None for point in points) else None,
+        fmt=style,
+        color=shade,
+        mfc="none" if name == "printed" else shade,
+        ms=5,
+        capsize=3,
+        lw=1.2,
+        label=name,
+    )
+    better = [point for point in points if point.better]
+    axes.plot([point.x for point in better], [point.y for point in better], "o", color=THEORY, ms=7, zorder=5)
 
 
 def _reach(points: Sequence[FigurePoint], side: int) -> list[float]:
