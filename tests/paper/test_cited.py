@@ -1,6 +1,7 @@
 """The paper-scale recipes have the settings of the code that the papers cite."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +10,8 @@ from torch import nn
 from leanformer.data.order import Order
 from leanformer.experiments import recipes
 from leanformer.models.published import VISION
-from leanformer.paper.cited import CITED, cited_for, departures
+from leanformer.paper.cited import CITED, cited_for, cited_settings, departures
+from leanformer.paper.record import Scorecard
 from leanformer.tasks.image_classes import ImageClasses, timm_preparation
 from leanformer.training.settings import Training
 
@@ -33,6 +35,12 @@ def test_a_recipe_has_the_cited_settings(name: str) -> None:
     assert name.startswith(("glue-", "farthest-")) or "What differs" in recipes.description(name)
     changed = replace(recipe, training=replace(recipe.training, lr=7.0))
     assert departures(changed) == [f"training.lr is 7.0, cited is {recipe.training.lr!r}"]
+
+
+def test_the_recorded_settings_are_todays() -> None:
+    recorded = Scorecard.read(Path(__file__).parents[2] / "results" / "paper" / "scorecard.json")
+    assert recorded.settings == cited_settings()
+    assert all(row.same for row in recorded.settings)
 
 
 def test_crammed_berts_schedule_is_a_triangle_over_the_budget() -> None:

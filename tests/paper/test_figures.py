@@ -83,7 +83,7 @@ def test_tables(tmp_path: Path) -> None:
     assert "A6000-hours per seed on TinyStories" in printed.plan.words
     assert (tmp_path / "table.md").read_text(encoding="utf-8").startswith("# Table 2: GPT-2 on TinyStories")
     settings = table(6, out=tmp_path / "six")
-    assert len(settings.rows) == 15
+    assert len(settings.rows) == 13
     assert {row[2] for row in settings.rows} == {"the same"}
     with pytest.raises(ValueError, match="the tables are 1, 2, 3, 4, 5, 6, got 7"):
         table(7)

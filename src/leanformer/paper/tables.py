@@ -176,8 +176,11 @@ def _settings() -> PaperTable:
         number=6,
         title=TITLES[6],
         scale="paper",
-        head=("setting", "printed", "our recipes"),
+        head=("setting", "as Table 6 gives it", "our recipes"),
         rows=tuple((row.setting, row.cited, "the same" if row.same else "differ") for row in rows),
-        words=("11 recipes, imagenet-*, have these settings; batches are 1,024 for base and 512 for large models.",),
+        words=(
+            "Batches are those of base and of large models; steps follow from the printed epochs. The table names neither "
+            "the schedule after the warm-up nor clipping.",
+        ),
         **fields_of(circumstances()),
     )

@@ -13,7 +13,7 @@ from leanformer.paper.construction import Construction
 from leanformer.paper.drawn import PaperFigure, PaperTable, Plan
 from leanformer.paper.parts import BlockParts
 from leanformer.report import tables
-from leanformer.report.figures.paper import draw
+from leanformer.report.figures import paper as figures
 from leanformer.report.views import Figures, RecordView
 
 
@@ -44,7 +44,7 @@ class PaperFigureView(RecordView[PaperFigure]):
         return record.sentences()
 
     def figures(self, record: PaperFigure) -> Figures:
-        return {f"figure-{record.number}": lambda: draw(record)} if record.points else {}
+        return {f"figure-{record.number}": lambda: figures.draw(record)} if record.points else {}
 
     def rows(self, record: PaperFigure) -> list[dict[str, Any]]:
         return [point.model_dump() for point in record.points]
@@ -84,6 +84,9 @@ class PartsView(RecordView[BlockParts]):
     def sentences(self, record: BlockParts) -> list[str]:
         return [record.glance()]
 
+    def figures(self, record: BlockParts) -> Figures:
+        return {"parts": lambda: figures.parts(record)}
+
     def rows(self, record: BlockParts) -> list[dict[str, Any]]:
         return [part.model_dump() for part in record.layers]
 
@@ -93,6 +96,9 @@ class ConstructionView(RecordView[Construction]):
         rows = [[str(r.points), f"{r.sharpness:g}", f"{r.error:.2g}", f"{100 * r.found:.1f} %"] for r in record.rows]
         head = ["points", "sharpness", "error", "found"]
         return tables.terminal(f"One head of rank {record.dim}, constructed", head, rows, left=0)
+
+    def figures(self, record: Construction) -> Figures:
+        return {"construction": lambda: figures.construction(record)}
 
     def rows(self, record: Construction) -> list[dict[str, Any]]:
         return [row.model_dump() for row in record.rows]

@@ -4,7 +4,8 @@ Times are counted for A100s in TF32 at 35 % of their peak (`leanformer design MO
 Scores are the paper's, one run each. `--set training.precision=bfloat16` halves the counted time.
 
 The paper names timm's code and Table 6. What Table 6 does not say is timm's: mean, deviation, crop and interpolation
-are those of each model's own configuration (`prepared_as`; for DeiT-L, ViT-L's).
+are those of each model's own configuration (`prepared_as`; for DeiT-L, ViT-L's). It names neither the schedule after
+the warm-up nor clipping: here a cosine, and none.
 """
 
 from __future__ import annotations

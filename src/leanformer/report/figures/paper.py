@@ -8,7 +8,10 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from leanformer.paper.construction import Construction
 from leanformer.paper.drawn import FigurePoint, PaperFigure
+from leanformer.paper.parts import BlockParts
+from leanformer.paper.record import CLAIM_STATUSES, Scorecard
 from leanformer.report.figures.style import (
     FIXED,
     GREY,
@@ -18,6 +21,7 @@ from leanformer.report.figures.style import (
     STYLE,
     THEORY,
     Drawing,
+    framed,
     log_axis,
     plain_text,
 )
@@ -83,3 +87,53 @@ def _reach(points: Sequence[FigurePoint], side: int) -> list[float]:
     """From each point to the lower or upper end of its interval."""
     ends = [point.low if side < 0 else point.high for point in points]
     return [side * ((point.y if end is None else end) - point.y) for point, end in zip(points, ends, strict=True)]
+
+
+def parts(record: BlockParts) -> Figure:
+    """κ of blocks, of single heads and of the MLP's weights, layer by layer."""
+
+    def drawing(axes: Axes) -> None:
+        layers = [part.layer for part in record.layers]
+        axes.plot(layers, [part.block for part in record.layers], "o-", color=FIXED, label="all heads side by side")
+        axes.plot(layers, [part.head for part in record.layers], "o-", color=SPLIT, label="one head alone")
+        for number in range(min(len(part.mlp) for part in record.layers)):
+            values = [part.mlp[number] for part in record.layers]
+            axes.plot(layers, values, "o-", color=THEORY, label=f"weights of the MLP, {number + 1}")
+        log_axis(axes.yaxis)
+        axes.set(xlabel="layer", ylabel="κ")
+        axes.set_title(plain_text(f"{record.model}, {record.weights}"))
+        axes.legend()
+
+    return framed(drawing)
+
+
+def construction(record: Construction) -> Figure:
+    """The error of the constructed head against its sharpness, a line for each number of points."""
+
+    def drawing(axes: Axes) -> None:
+        for number, points in enumerate(dict.fromkeys(row.points for row in record.rows)):
+            own = [row for row in record.rows if row.points == points]
+            shade = COLOURS[number % len(COLOURS)]
+            axes.plot([r.sharpness for r in own], [r.error for r in own], "o-", color=shade, label=f"{points} points")
+        log_axis(axes.xaxis)
+        log_axis(axes.yaxis)
+        axes.set(xlabel="sharpness c of the scores", ylabel="error (the origin scores 1)")
+        axes.set_title(f"one constructed head of rank {record.dim}")
+        axes.legend()
+
+    return framed(drawing)
+
+
+def statuses(record: Scorecard) -> Figure:
+    """How many claims have each status."""
+    shades = (THEORY, "#7a8a2a", "#b3261e", "#c98a00", GREY)
+
+    def drawing(axes: Axes) -> None:
+        counts = [sum(claim.status == status for claim in record.claims) for status in CLAIM_STATUSES]
+        bars = axes.barh(CLAIM_STATUSES, counts, color=shades)
+        axes.bar_label(bars, padding=3)
+        axes.invert_yaxis()
+        axes.set_xlabel("claims")
+        axes.set_title("two papers, by what the records say")
+
+    return framed(drawing, height=2.6)
