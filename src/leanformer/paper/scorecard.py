@@ -17,7 +17,7 @@ from leanformer.paper.cited import cited_settings
 from leanformer.paper.claims import judged
 from leanformer.paper.evidence import SCORECARD, Evidence, committed_results
 from leanformer.paper.memory import add_memory
-from leanformer.paper.record import Printed, Scorecard, ScorecardRow, Status, summary_of
+from leanformer.paper.record import CitedSetting, Printed, Scorecard, ScorecardRow, Status, summary_of
 from leanformer.paper.training_costs import training_cost
 
 
@@ -82,10 +82,11 @@ def scorecard(
     for row in rows:
         progress(f"counting {row.model}")
         counted.append(recount(row))
+    settings: tuple[CitedSetting, ...] = ()
     if memory:
         counted = [_with_training(row, progress) for row in add_memory(counted, progress)]
-    progress("comparing settings")
-    settings = cited_settings() if memory else ()
+        progress("comparing settings")
+        settings = cited_settings()
     summary = summary_of(counted)
     return Scorecard(summary=summary, rows=tuple(counted), settings=settings, **fields_of(circumstances()))
 

@@ -179,8 +179,8 @@ def _settings() -> PaperTable:
         head=("setting", "as Table 6 gives it", "our recipes"),
         rows=tuple((row.setting, row.cited, "the same" if row.same else "differ") for row in rows),
         words=(
-            "Batches are those of base and of large models; steps follow from the printed epochs. The table names neither "
-            "the schedule after the warm-up nor clipping.",
+            "Batches are those of base and of large models; steps follow from the printed epochs. It does not name "
+            "the schedule after the warm-up, or clipping.",
         ),
         **fields_of(circumstances()),
     )
