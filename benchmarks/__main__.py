@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks import conditioning, cost, generators, nystrom, runners, training
+from benchmarks import conditioning, cost, generators, heads, nystrom, runners, training
 from leanformer.foundation.records.circumstances import circumstances
 from leanformer.foundation.records.files import write_json
 
@@ -38,6 +38,11 @@ def run_nystrom(console: Console) -> dict[str, Any]:
     return {"rows": rows}
 
 
+def run_heads(console: Console) -> dict[str, Any]:
+    console.print(heads.table(found := heads.speed()))
+    return found
+
+
 def run_generators(console: Console) -> dict[str, Any]:
     console.print(generators.table(rates := generators.speed()))
     return {"examples_per_second": rates}
@@ -54,6 +59,7 @@ BENCHMARKS: dict[str, Callable[[Console], dict[str, Any]]] = {
     "cost": run_cost,
     "training": run_training,
     "nystrom": run_nystrom,
+    "heads": run_heads,
     "generators": run_generators,
     "runners": run_runners,
 }

@@ -22,7 +22,8 @@ LAYERS = (
     {"training"},
     {"inheriting"},
     {"runners"},
-    {"experiments", "paper"},
+    {"experiments"},
+    {"paper"},
     {"report"},
     {"cli"},
 )

@@ -183,3 +183,16 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         ValueError, match=r"a\.csv: which column holds the text\? It has one, two; name it by text_column"
     ):
         texts.find(str(tmp_path / "a.csv"))
+
+
+def test_the_standard_librarys_source_is_split_by_file() -> None:
+    found = texts.find("pycode")
+    train, held_out = set(found.train()), set(found.held_out())
+    assert len(train) + len(held_out) > 300
+    assert not train & held_out
+    assert sum(map(len, train)) > 5_000_000
+    assert 0.03 < sum(map(len, held_out)) / sum(map(len, train)) < 0.3
+    assert Path(json.__file__).read_text(encoding="utf-8") in train | held_out
+    assert Path(pytest.__file__).read_text(encoding="utf-8") not in train | held_out, "installed packages are no part"
+    with pytest.raises(ValueError, match="standard library has no columns"):
+        texts.find("pycode", reading=texts.Reading(text_column="text"))

@@ -61,7 +61,7 @@ def test_the_paper_has_eleven_image_models_and_glue_eight_tasks() -> None:
 
 @pytest.mark.parametrize("model", ["ViT-B", "XCiT-L"])
 def test_the_hours_of_imagenet_are_those_of_the_cost_model(model: str) -> None:
-    name = imagenet._name(model)
+    name = imagenet.recipe_name(model)
     recipe = recipes.recipe(name)
     for design, hours in zip((recipe.original, recipe.lean), imagenet.HOURS[model], strict=True):
         setting = Setting(batch=64)

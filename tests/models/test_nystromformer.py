@@ -27,3 +27,13 @@ def test_a_length_beyond_the_tokens_counts_as_all_of_them() -> None:
     with torch.no_grad():
         beyond, whole = (model(input_ids=ids, lengths=torch.tensor([length])).logits for length in (99, 12))
     torch.testing.assert_close(beyond, whole)
+
+
+def test_a_dropout_after_gelu_changes_no_name_and_no_weight() -> None:
+    plain, dropped = (create("nystromformer-listops", depth=1, mlp_dropout=rate) for rate in (0.0, 0.5))
+    dropped.load_state_dict(plain.state_dict())
+    ids = torch.randint(0, 16, (2, 12))
+    with torch.no_grad():
+        torch.testing.assert_close(dropped.eval()(input_ids=ids).logits, plain.eval()(input_ids=ids).logits)
+        dropped.blocks[0].mlp.train()
+        assert not torch.equal(dropped(input_ids=ids).logits, plain(input_ids=ids).logits)

@@ -88,3 +88,25 @@ def test_texts_longer_than_the_model_are_reported(tmp_path: Path) -> None:
     ) as raised:
         compare(recipe, out=tmp_path, jobs=1)
     assert len(str(raised.value).splitlines()) == 1
+
+
+def test_documents_as_one_stream_with_random_windows(tmp_path: Path) -> None:
+    """As small scripts do: joined by newlines, the last tokens held out, windows anywhere."""
+    documents = [f"story number {index} ends" for index in range(200)]
+    pq.write_table(pa.table({"text": documents}), tmp_path / "train.parquet")
+    pq.write_table(pa.table({"text": ["other"]}), tmp_path / "validation.parquet")
+    data = NextToken(dataset=str(tmp_path), length=16, stream=150, windows="random").load()
+    whole = "\n".join(documents[:150]).encode()
+    tokens = data.tokenizer.encode(whole.decode()).ids
+    assert [*data.train.tokens, *data.held_out.tokens] == tokens
+    assert len(data.train.tokens) == int(0.9 * len(tokens))
+    inputs, targets = next(data.batches(Order(3, 64, data.size), range(1), Share()))
+    assert torch.equal(inputs[:, 1:], targets[:, :-1])
+    text = "".join(map(chr, data.train.tokens))
+    assert all("".join(map(chr, row)) in text for row in inputs.tolist())
+    again = [next(data.batches(Order(3, 64, data.size), range(1), Share(i, 2)))[0] for i in range(2)]
+    assert torch.equal(torch.cat(again), inputs)
+    with pytest.raises(ValueError, match="windows must be one of aligned, random, got 'any'"):
+        NextToken(windows="any")
+    with pytest.raises(ValueError, match="stream and most_tokens exclude each other"):
+        NextToken(stream=5, most_tokens=1000)

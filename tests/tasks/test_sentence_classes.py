@@ -104,3 +104,15 @@ def test_cutting_pieces_before_they_are_cut_together_changes_nothing() -> None:
         lengths, most = draw.integers(0, 60, 2), int(draw.integers(5, 40))
         whole = [list(range(length)) for length in lengths]
         assert _cut([piece[:most] for piece in whole], most) == _cut(list(whole), most)
+
+
+def test_one_sentence_can_end_twice(tmp_path: Path) -> None:
+    for name, ends in (("sst2", 2), ("rte", 2)):
+        write_glue(tmp_path, name)
+        task = SentenceClasses(name=name, root=str(tmp_path), tokenizer="wordpiece:300", length=16, two_ends=True)
+        data = task.load()
+        last = data.tokenizer.token_to_id("[SEP]")
+        rows = data.splits["train"].ids
+        assert {row.count(last) for row in rows} == {ends}
+        assert {row[-2:] == [last, last] for row in rows} == {name == "sst2"}
+        assert max(map(len, rows)) <= 16

@@ -95,6 +95,7 @@ def test_weight_decay_spares_vectors_and_what_the_model_exempts() -> None:
     assert {names[id(p)] for p in others} >= {"pos_embed", "blocks.0.norm1.weight", "head.bias"}
     assert all(p.ndim > 1 and names[id(p)] != "pos_embed" for p in decayed)
     assert len(decayed) + len(others) == len(names)
+    assert [len(group["params"]) for group in decay_groups(model, 0.1, "all")] == [len(names), 0]
 
 
 @pytest.mark.parametrize(("steps", "warmup"), [(100, 10), (37, 5), (50, 25)])

@@ -1,39 +1,183 @@
-"""`leanformer paper`: the scorecard."""
+"""`leanformer paper`: the scorecard, and the paper's figures and tables as commands."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leanformer.cli.shared import AsJson, app, messages, output, print_json
+from leanformer.cli.shared import (
+    OUTPUT,
+    App,
+    AsJson,
+    Group,
+    Jobs,
+    Out,
+    Seeds,
+    Steps,
+    UserData,
+    app,
+    given,
+    messages,
+    output,
+    print_json,
+    show,
+)
+
+if TYPE_CHECKING:
+    from leanformer.foundation.records.base import Record
+
+scorecard_app = App(
+    name="paper",
+    cls=Group,
+    invoke_without_command=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+app.add_typer(scorecard_app)
+
+ScaleOption = Annotated[
+    str, typer.Option("--scale", metavar="SCALE", help="laptop, which trains, or paper, which counts the cost.")
+]
+Results = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder of records [default: results/ here, or of the source tree]."),
+]
 
 
-@app.command()
+@scorecard_app.callback()
 def paper(
+    context: typer.Context,
     as_json: AsJson = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
-    table: Annotated[str, typer.Option(help='Only rows of this table, such as "Tab. 4" or "Fig. 3".')] = "",
-    without_memory: Annotated[
-        bool, typer.Option("--no-memory", help="Do not count the training memory of Tables 4 and 5.")
+    as_markdown: Annotated[
+        bool,
+        typer.Option("--markdown", help="Print Markdown: every column of claims and recount.", rich_help_panel=OUTPUT),
     ] = False,
+    table: Annotated[str, typer.Option(help='Only this table or figure, such as "Tab. 4" or "Fig. 3".')] = "",
+    without_memory: Annotated[
+        bool, typer.Option("--no-memory", help="Leave out the training memory of Tables 4 and 5.")
+    ] = False,
+    recount: Annotated[
+        bool, typer.Option("--recount", help="Build and count every model again; takes about a minute.")
+    ] = False,
+    results: Results = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write scorecard.json, scorecard.md and scorecard.html there.",
+            file_okay=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
 ) -> None:
-    """The scorecard: each printed figure of the paper beside a recount from built models.
+    """The scorecard: every claim of two papers, and whether the committed records bear it out.
 
-    Builds every model of Tables 1 to 5 and the Long-Range Arena grid without weights. Counts its parameters and, for
-    image models, the memory that training takes. Takes about 40 seconds.
+    Each claim has a rule, a status computed from records under results/, and the command that tests it. Every model of
+    Tables 1 to 5 and the Long-Range Arena grid is recounted beside what is printed. Nothing is trained. `paper figure`
+    and `paper table` run an experiment and draw it in the paper's own form.
     """
+    if context.invoked_subcommand is not None:
+        return
     if as_json and as_markdown:
         raise ValueError("--json and --markdown exclude each other")
-    from leanformer.models.published import rows_of
-    from leanformer.paper.scorecard import scorecard
-    from leanformer.report.scorecard import markdown, sentences, terminal_table
+    from leanformer.paper.scorecard import paper as run
+    from leanformer.report import claims, scorecard
 
-    with messages.status("counting") as status:
-        record = scorecard(rows_of(table), memory=not without_memory, progress=status.update)
+    with messages.status("reading") as status:
+        record = run(
+            results=results, table=table, recount=recount, memory=not without_memory, out=out, progress=status.update
+        )
     if as_json:
         print_json(record.to_dict())
     elif as_markdown:
-        print(markdown(record))
+        print(claims.markdown(record) if not table else scorecard.markdown(record))
     else:
-        output.print(terminal_table(record))
-        for sentence in sentences(record):
+        output.print(claims.terminal_table(record))
+        output.print(scorecard.terminal_table(record))
+        for sentence in scorecard.sentences(record):
             output.print(sentence)
+
+
+@scorecard_app.command()
+def parts(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model whose layers are alike.")
+    ] = "vit_base_patch16_224",
+    batch: Annotated[int, typer.Option(metavar="N", min=1, help="Random samples.")] = 2,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of weights and samples.")] = 0,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """κ of one head alone, of all heads side by side, and of the MLP's weights (Sections 3.2 and 3.3)."""
+    arguments = given(locals())
+    from leanformer.paper.parts import parts as run
+
+    _show(run(**{name: value for name, value in arguments.items() if name != "out"}), out, "parts", as_json)
+
+
+@scorecard_app.command()
+def construction(
+    dim: Annotated[int, typer.Option(metavar="N", min=2, help="Dimension of the points: the rank of the head.")] = 64,
+    samples: Annotated[int, typer.Option(metavar="N", min=1, help="Samples of each number of points.")] = 64,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the samples.")] = 0,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """One constructed head of full rank finds the farthest point, for any number of points."""
+    arguments = given(locals())
+    from leanformer.paper.construction import construction as run
+
+    _show(run(**{name: value for name, value in arguments.items() if name != "out"}), out, "construction", as_json)
+
+
+@scorecard_app.command()
+def figure(
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="2 to 9.")],
+    scale: ScaleOption = "laptop",
+    seeds: Seeds = None,
+    steps: Steps = None,
+    data: UserData = None,
+    jobs: Jobs = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """A figure of "Leaner Transformers", trained at laptop scale and drawn as the paper draws it.
+
+    The same command resumes it. `--scale paper` trains nothing: it counts the designs and device-hours of the paper's
+    own grid, and prints the command that runs it. Figures 6 and 7 show pairs of Tables 4 and 5, and train nothing.
+    """
+    arguments = given(locals())
+    from leanformer.paper.figures import figure as run
+
+    show(run(**arguments, progress=True), as_json)
+
+
+@scorecard_app.command()
+def table(
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="1 to 6.")],
+    scale: ScaleOption = "laptop",
+    recipes: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Which of its laptop recipes, as in listops,text.")
+    ] = None,
+    seeds: Seeds = None,
+    steps: Steps = None,
+    data: UserData = None,
+    jobs: Jobs = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """A table of "Leaner Transformers": printed, recounted, and trained at laptop scale (Tables 1 to 3).
+
+    The same command resumes it. `--scale paper` trains nothing, and says what the paper's own trainings would take.
+    """
+    arguments = given(locals())
+    from leanformer.paper.tables import table as run
+
+    show(run(**arguments, progress=True), as_json)
+
+
+def _show(record: "Record", out: Path | None, name: str, as_json: bool) -> None:
+    """Print a small record, and write it if a folder is given."""
+    if out is not None:
+        record.write(out / f"{name}.json")
+    show(record, as_json)

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import itertools
 import os
+import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ MANY_FILES = 10
 """Files of a folder that are a document each; the documents of fewer files are separated by blank lines."""
 FEWEST, ENOUGH = 10, 1000
 """Documents that are split one by one: not fewer than the first; more than the second need not be counted."""
+NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idle_test", "lib2to3", "__pycache__"}
+"""Folders below the standard library's that are no part of it, or are its tests."""
 HASHED = 1 << 28
 """Bytes of files that are known by their content; larger ones are known by their names, sizes and times."""
 
@@ -60,7 +63,7 @@ CORPORA = {
     "tinystories": KnownCorpus(("TinyStories", "tinystories"), "roneneldan/TinyStories"),
     "pile": KnownCorpus(("pile", "the_pile"), "monology/pile-uncopyrighted", streamed=True),
 }
-"""Corpora known by name, besides `pydoc`, the documentation that comes with Python. Any other name is a path."""
+"""Corpora known by name, besides those that come with Python (`OWN`). Any other name is a path."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,14 @@ def find(name: str, root: str | None = None, reading: Reading | None = None) -> 
     """The documents of that name; `root` is the folder with local data sets [default: LEANFORMER_DATA]."""
     how = reading or Reading()
     if not name:
-        raise ValueError(f"no texts are named: give a file or a folder with {CONTENTS}, or pydoc, {', '.join(CORPORA)}")
-    if name == "pydoc" and how.text_column:
-        raise BadData("Python's own documentation has no columns", ": leave out {text_column}")
-    if name == "pydoc":
-        return _split(pydoc, "Python's own documentation", _identity_of_pydoc(), how)
+        raise ValueError(
+            f"no texts are named: give a file or a folder with {CONTENTS}, or {', '.join((*OWN, *CORPORA))}"
+        )
+    if name in OWN:
+        read, source = OWN[name]
+        if how.text_column:
+            raise BadData(f"{source} has no columns", ": leave out {text_column}")
+        return _split(read, source, _identity_of(name, read()), how)
     known = CORPORA.get(name)
     if known is None and HUB.fullmatch(name) and not os.path.lexists(name):
         known = KnownCorpus((name.rpartition("/")[2],), name)
@@ -124,14 +130,33 @@ def pydoc() -> Iterator[str]:
         yield topics[topic]
 
 
+def pycode() -> Iterator[str]:
+    """The source of Python's own standard library, file by file, without its tests. Every installation has it."""
+    root = Path(sysconfig.get_path("stdlib"))
+    for file in sorted(root.rglob("*.py")):
+        if not NOT_LIBRARY & set(file.relative_to(root).parts[:-1]):
+            try:
+                text = file.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):  # a file in another encoding, or that may not be read
+                continue
+            if text.strip():
+                yield text
+
+
+OWN: dict[str, tuple[Callable[[], Iterator[str]], str]] = {
+    "pydoc": (pydoc, "Python's own documentation"),
+    "pycode": (pycode, "the source of Python's standard library"),
+}
+"""Corpora that every installation of Python has."""
+
+
 # Files
 
 
 def _from_path(path: Path, how: Reading) -> Corpus:
     if not os.path.lexists(path):
-        raise BadData(
-            f"{path} is neither a file nor a folder, and no corpus of that name is known (pydoc, {', '.join(CORPORA)})"
-        )
+        known = ", ".join((*OWN, *CORPORA))
+        raise BadData(f"{path} is neither a file nor a folder, and no corpus of that name is known ({known})")
     files = file_set(path, KINDS, CONTENTS)
     whole, column = len(files.train) >= MANY_FILES, ""
     if files.is_of_tables:
@@ -316,12 +341,12 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.strip().encode()).digest()
 
 
-def _identity_of_pydoc() -> str:
-    """The documentation differs between versions of Python."""
+def _identity_of(name: str, documents: Iterable[str]) -> str:
+    """What Python brings differs between its versions."""
     digest = hashlib.sha256()
-    for document in pydoc():
+    for document in documents:
         digest.update(document.encode() + b"\0")
-    return f"pydoc {digest.hexdigest()}"
+    return f"{name} {digest.hexdigest()}"
 
 
 def _identity(files: Sequence[Path], how: Sequence[object]) -> str:

@@ -7,6 +7,7 @@ run, a run on several processes and a run with another number of workers see the
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +65,13 @@ class Order:
     """Equal pieces that a batch consists of."""
     ramp: int = 0
     """Steps over which batches grow, piece by piece, to their full size."""
+    ramp_share: float = 0.0
+    """In place of `ramp`: of all samples that `steps` steps take, the share over which batches grow."""
+    steps: int = 0
 
     def pieces_at(self, step: int) -> int:
+        if self.ramp_share and step < self.steps:
+            return int(self._pieces_before(step + 1) - self._pieces_before(step))
         return self.pieces if step >= self.ramp else -(-self.pieces * (step + 1) // self.ramp)
 
     def batch_at(self, step: int) -> int:
@@ -73,7 +79,7 @@ class Order:
 
     def indices(self, step: int) -> np.ndarray:
         """Samples of the step's whole batch; steps count from 0. Samples without an epoch are numbered one by one."""
-        first, batch = self._first(step), self.batch_at(step)
+        first, batch = self.first(step), self.batch_at(step)
         if self.size is None:
             return np.arange(first, first + batch)
         epoch, start = divmod(first, self.size)
@@ -96,19 +102,25 @@ class Order:
             lengths: of all samples.
         """
         start = step // ALIKE * ALIKE
-        if self.size is None or start < self.ramp:
+        if self.size is None or start < self.ramp or self.ramp_share:
             return self.indices(step)
         rows = np.concatenate([self.indices(start + place) for place in range(ALIKE)])
         rows = rows[np.argsort(lengths[rows], kind="stable")]
         place = int(stream(self.seed, start, ALIKE).permutation(ALIKE)[step - start])
         return rows[place * self.batch : (place + 1) * self.batch]
 
-    def _first(self, step: int) -> int:
+    def first(self, step: int) -> int:
         """The number of samples that all earlier steps took."""
+        if self.ramp_share:
+            return self.batch // self.pieces * self._pieces_before(step)
         if not self.ramp:
             return step * self.batch
         grown = _grown(self.batch // self.pieces, self.pieces, self.ramp)
         return int(grown[min(step, self.ramp)]) + max(0, step - self.ramp) * self.batch
+
+    def _pieces_before(self, step: int) -> int:
+        before = _grown_by_share(self.pieces, self.steps, self.ramp_share)
+        return int(before[min(step, self.steps)]) + max(0, step - self.steps) * self.pieces
 
 
 @functools.lru_cache(maxsize=4)
@@ -116,6 +128,30 @@ def _grown(piece: int, pieces: int, ramp: int) -> np.ndarray:
     """The number of samples taken before each step of a ramp."""
     counts = -(-pieces * np.arange(1, ramp + 1) // ramp)
     return np.concatenate([[0], np.cumsum(piece * counts)])
+
+
+@functools.lru_cache(maxsize=8)
+def _grown_by_share(pieces: int, steps: int, share: float) -> np.ndarray:
+    """The number of pieces taken before each step, if batches grow linearly in what has been taken.
+
+    A batch has k pieces from (k - 1)/pieces of the ramp on. How long the ramp is follows from what all steps take
+    together, which depends on the ramp: bisection finds the whole that takes so many steps.
+    """
+
+    def steps_of_each_size(whole: int) -> list[int]:
+        taken, left, counts = 0, steps, []
+        for size in range(1, pieces):
+            count = min(left, max(0, math.ceil((share * whole * size / pieces - taken) / size)))
+            counts.append(count)
+            taken, left = taken + count * size, left - count
+        return [*counts, left]
+
+    least, most = steps, steps * pieces  # a longer ramp takes fewer pieces in as many steps
+    while least < most:
+        middle = (least + most + 1) // 2
+        found = sum(size * count for size, count in enumerate(steps_of_each_size(middle), start=1))
+        least, most = (middle, most) if found >= middle else (least, middle - 1)
+    return np.concatenate([[0], np.cumsum(np.repeat(np.arange(1, pieces + 1), steps_of_each_size(least)))])
 
 
 @functools.lru_cache(maxsize=4)

@@ -256,6 +256,19 @@ def packed(texts: Corpus, made: Tokenizer, name: str, end: str = END, most: int 
     )
 
 
+def streamed(texts: Corpus, made: Tokenizer, name: str, documents: int, held_out: float) -> tuple[Packed, Packed]:
+    """The first training documents as one text, joined by newlines: its first tokens, and the last ones, held out."""
+    key = [texts.identity, name, hashlib.sha256(made.to_str().encode()).hexdigest(), "stream", documents]
+
+    def joined() -> Iterator[str]:
+        yield "\n".join(itertools.islice(texts.train(), documents))
+
+    whole = _part("stream", joined, made, key, END, None, texts.source)
+    end = len(whole.tokens) - 1  # without the end token, which packing adds
+    place = int((1 - held_out) * end)
+    return whole._slice(0, place), whole._slice(place, end)
+
+
 def check_enough(texts: Corpus, train: Packed, held_out: Packed, length: int, fewest: int) -> None:
     """Raise an error if a part is too short for one window."""
     for name, part in (("training", train), ("held-out", held_out)):

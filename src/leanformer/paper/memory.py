@@ -12,10 +12,11 @@ from statistics import median
 from typing import Any
 
 from leanformer.costs.closed_forms import Setting, formula
+from leanformer.models.published import TABLE_6
 from leanformer.paper.record import Memory, ScorecardRow
 
 DEVICES = 8
-BATCH_PER_DEVICE = {"Tab. 4": 1024 // DEVICES, "Tab. 5": 512 // DEVICES}
+BATCH_PER_DEVICE = {table: batch // DEVICES for table, batch in TABLE_6.batch.items()}
 """By table of image models: only those print memory that can be counted."""
 TOLERANCE = 0.1
 

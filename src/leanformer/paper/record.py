@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, PlainSerializer
 
@@ -49,6 +49,17 @@ class Memory(RecordPart):
     status: MemoryStatus
 
 
+class TrainingCost(RecordPart):
+    """What one training run of a row takes at the paper's scale, by the cost model."""
+
+    recipe: str
+    device: str
+    hours: Annotated[float, PlainSerializer(lambda value: round(value, 1), return_type=float)]
+    """Of one device, at the usual share of its peak."""
+    memory_gb: Gigabytes
+    """Counted: saved activations and 16 bytes per parameter, at the recipe's batch on one device, in float32."""
+
+
 class ScorecardRow(RecordPart):
     """One row of a table of the paper."""
 
@@ -70,19 +81,87 @@ class ScorecardRow(RecordPart):
     """By that reading."""
     memory: Memory | None = None
     """Of image models, if it was counted."""
+    training: TrainingCost | None = None
+    """At the paper's scale, if it was counted."""
+
+
+class CitedSetting(RecordPart):
+    """One setting that a source states, and what our recipes have."""
+
+    source: str
+    recipes: str
+    setting: str
+    cited: str
+    same: bool
+    """Whether every recipe that follows the source has this value."""
+
+
+ClaimStatus = Literal["holds", "holds under another reading", "does not hold here", "cannot tell", "not testable here"]
+Spread = Literal["95 % interval", "range"]
+CLAIM_STATUSES: tuple[ClaimStatus, ...] = get_args(ClaimStatus)
+LEANER, QUALITY = "Leaner Transformers", "Quality over Quantity"
+
+
+class Claim(RecordPart):
+    """One quantitative or directional claim of a paper, and what the records say about it."""
+
+    id: str
+    paper: Literal["Leaner Transformers", "Quality over Quantity"]
+    where: str
+    """Where it is printed: figure, table or section."""
+    statement: str
+    """In plain words."""
+    printed: tuple[str, ...]
+    """The values as printed, if it has some."""
+    rule: str
+    """When it holds, and when it does not."""
+    scale: str
+    """What it was tested on."""
+    status: ClaimStatus
+    result: str
+    """What was found, with its interval."""
+    value: float | None = None
+    """The number that was judged."""
+    interval: tuple[float, float] | None = None
+    spread: Spread | None = None
+    """What the interval is: the 95 % interval over seeds, or the range over seeds, models or designs."""
+    records: tuple[str, ...] = ()
+    """Files under the folder of results that the status was computed from."""
+    test: str
+    """The command that tests it, or tests it again."""
+    at_scale: str | None = None
+    """What a test at the paper's scale takes: device, hours and data."""
 
 
 class Scorecard(DatedRecord):
     """The whole scorecard."""
 
     kind: ClassVar[str] = "scorecard"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     summary: str
     rows: tuple[ScorecardRow, ...]
+    settings: tuple[CitedSetting, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
     def glance(self) -> str:
-        return self.summary
+        return self.claims_summary if self.claims else self.summary
+
+    @property
+    def claims_summary(self) -> str:
+        """How many claims hold, in a sentence."""
+        counts = Counter(claim.status for claim in self.claims)
+        parts = ", ".join(f"{counts[status]} {WORDS[status]}" for status in CLAIM_STATUSES)
+        return f"Of {len(self.claims)} claims {parts}."
+
+
+WORDS: dict[ClaimStatus, str] = {
+    "holds": "hold",
+    "holds under another reading": "hold under another reading than printed",
+    "does not hold here": "do not hold here",
+    "cannot tell": "cannot be decided from the records",
+    "not testable here": "are not testable here",
+}
 
 
 def summary_of(rows: Sequence[ScorecardRow]) -> str:

@@ -3,15 +3,69 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from leanformer.architecture import Architecture
 from leanformer.foundation.records.circumstances import circumstances, fields_of
+from leanformer.foundation.records.keeping import publish
 from leanformer.models import families
-from leanformer.models.published import ROWS, PrintedCount, Row
+from leanformer.models.published import ROWS, PrintedCount, Row, rows_of
+from leanformer.paper.cited import cited_settings
+from leanformer.paper.claims import judged
+from leanformer.paper.evidence import SCORECARD, Evidence, committed_results
 from leanformer.paper.memory import add_memory
-from leanformer.paper.record import Printed, Scorecard, ScorecardRow, Status, summary_of
+from leanformer.paper.record import CitedSetting, Printed, Scorecard, ScorecardRow, Status, summary_of
+from leanformer.paper.training_costs import training_cost
+
+
+def paper(
+    *,
+    results: str | Path | None = None,
+    table: str = "",
+    recount: bool = False,
+    memory: bool = True,
+    out: str | Path | None = None,
+    progress: Callable[[str], Any] = lambda step: None,
+) -> Scorecard:
+    """Every claim of both papers with its status, and the recount of the printed tables, from committed records.
+
+    Args:
+        results: a folder of records [default: results/ here, or that of the source tree].
+        table: only rows and claims of this table or figure, such as "Tab. 4" or "Fig. 3".
+        recount: whether to build and count every model again, which takes a minute, in place of the recorded counts.
+        memory: whether to count, or show, the training memory of image models too.
+        out: a folder for scorecard.json, scorecard.md and scorecard.html; none are written by default.
+        progress: is called with what is about to be done.
+    """
+    folder = committed_results() if results is None else Path(results)
+    if folder is not None and not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder of results")
+    wanted = rows_of(table)
+    if recount or folder is None or not (folder / SCORECARD).is_file():
+        counted = scorecard(wanted, memory=memory, progress=progress)
+    else:
+        counted = _recorded(Scorecard.read(folder / SCORECARD), wanted, memory)
+    progress("reading records")
+    claims = judged(Evidence(folder, counted.rows, counted.settings))
+    number = table.replace("Tab.", "Table").replace("Fig.", "Figure")
+    shown = tuple(claim for claim in claims if re.search(rf"{re.escape(number)}(?!\d)", claim.where) or not table)
+    record = counted.changed(claims=shown)
+    if out is not None:
+        publish(record, Path(out) / "scorecard.json", say=progress)
+    return record
+
+
+def _recorded(record: Scorecard, wanted: Sequence[Row], memory: bool) -> Scorecard:
+    """The recorded counts of some rows."""
+    keys = {(row.table, row.model, row.variant, row.depth, row.heads) for row in wanted}
+    rows = [r for r in record.rows if (r.table, r.model, r.variant, r.printed.depth, r.printed.heads) in keys]
+    if len(rows) < len(keys):
+        raise ValueError("the recorded scorecard lacks rows of the tables: count them again with recount")
+    rows = rows if memory else [row.model_copy(update={"memory": None}) for row in rows]
+    return record.changed(rows=tuple(rows), summary=summary_of(rows))
 
 
 def scorecard(
@@ -21,16 +75,27 @@ def scorecard(
 
     Args:
         rows: those of `leanformer.models.published` by default.
-        memory: whether to count the training memory of image models too.
+        memory: whether to count memory and hours of training too.
         progress: is called with what is about to be done.
     """
     counted = []
     for row in rows:
         progress(f"counting {row.model}")
         counted.append(recount(row))
+    settings: tuple[CitedSetting, ...] = ()
     if memory:
-        counted = add_memory(counted, progress)
-    return Scorecard(summary=summary_of(counted), rows=tuple(counted), **fields_of(circumstances()))
+        counted = [_with_training(row, progress) for row in add_memory(counted, progress)]
+        progress("comparing settings")
+        settings = cited_settings()
+    summary = summary_of(counted)
+    return Scorecard(summary=summary, rows=tuple(counted), settings=settings, **fields_of(circumstances()))
+
+
+def _with_training(row: ScorecardRow, progress: Callable[[str], Any]) -> ScorecardRow:
+    if row.variant == "control":
+        return row
+    progress(f"training of {row.model}")
+    return row.model_copy(update={"training": training_cost(row.table, row.model, row.architecture)})
 
 
 def recount(row: Row) -> ScorecardRow:

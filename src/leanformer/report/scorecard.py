@@ -21,7 +21,8 @@ MARKS = {
 
 def sentences(record: Scorecard) -> list[str]:
     """What the scorecard shows, in words."""
-    return [record.summary, *([_memory_sentence(record)] if _memories(record) else [])]
+    claims = [record.claims_summary] if record.claims else []
+    return [*claims, record.summary, *([_memory_sentence(record)] if _memories(record) else [])]
 
 
 def terminal_table(record: Scorecard) -> Table:

@@ -25,6 +25,7 @@ from leanformer.foundation.records.base import Record
 from leanformer.inheriting.record import Inheritance
 from leanformer.paper.record import Scorecard
 from leanformer.report import (
+    claims,
     comparison,
     design,
     frames,
@@ -42,6 +43,7 @@ from leanformer.report.figures import comparison as comparison_figures
 from leanformer.report.figures import design as design_figures
 from leanformer.report.figures import inheritance as inheritance_figures
 from leanformer.report.figures import measurement as measurement_figures
+from leanformer.report.figures import paper as paper_figures
 from leanformer.report.figures import runs as run_figures
 from leanformer.report.figures import sweep as sweep_figures
 from leanformer.report.figures.style import save
@@ -236,6 +238,12 @@ class ScorecardView(RecordView[Scorecard]):
 
     def sentences(self, record: Scorecard) -> list[str]:
         return scorecard.sentences(record)
+
+    def figures(self, record: Scorecard) -> Figures:
+        return {"statuses": lambda: paper_figures.statuses(record)} if record.claims else {}
+
+    def write(self, record: Scorecard, folder: Path) -> list[Path]:
+        return claims.write(record, folder)
 
     def rows(self, record: Scorecard) -> list[dict[str, Any]]:
         return frames.scorecard(record)

@@ -73,6 +73,8 @@ class ImageClasses(Task):
     """α of cutmix. If both are given, each batch uses one of them, at random."""
     label_smoothing: float = 0.0
     """Share of each label that is spread over all classes."""
+    prepared_as: str = ""
+    """timm model whose mean, deviation, crop and interpolation are used; by default the data's, or ImageNet's."""
     workers: int = 4
     """Processes that decode, for sets that are not kept in memory."""
 
@@ -125,6 +127,14 @@ class ImageClassesData(Data):
         self.images, self.held_out = map(torch.as_tensor, (self.found.train.images, self.found.held_out.images))
         seen = self.images[:5000].float()
         self.mean, self.spread = (seen.mean((0, 2, 3))[:, None, None], seen.std((0, 2, 3))[:, None, None].clamp(min=1))
+        if self.task.prepared_as:
+            stated = timm_preparation(self.task.prepared_as)
+            if len(stated["mean"]) != self.images.shape[1]:
+                raise BadData(
+                    f"{self.source}: {self.task.prepared_as} takes images of {len(stated['mean'])} channels, these "
+                    f"have {self.images.shape[1]}: leave prepared_as empty"
+                )
+            self.mean, self.spread = (255 * torch.tensor(stated[key])[:, None, None] for key in ("mean", "std"))
         channels, height, width = self.images.shape[1:]
         self.options: Mapping[str, Any] = {
             "num_classes": self.classes,
@@ -266,24 +276,16 @@ class DecodedImages(ImageClassesData):
 
         side = self.task.img_size or 224
         self.options = {"num_classes": self.classes, "in_chans": 3, "img_size": side}
-        self.show = create_transform(side, is_training=False, interpolation="bicubic")
+        self.prepared = timm_preparation(self.task.prepared_as)
+        self.show = create_transform(side, is_training=False, **self.prepared)
         if self.task.auto_augment:
-            named = self.task.auto_augment
-            self.augment = create_transform(side, is_training=True, auto_augment=named, interpolation="bicubic")
+            shown = {key: value for key, value in self.prepared.items() if not key.startswith("crop")}
+            self.augment = create_transform(side, is_training=True, auto_augment=self.task.auto_augment, **shown)
         else:
             self.augment = self._shifted_and_flipped(side)
 
     def preprocessing(self) -> dict[str, Any]:
-        from timm.data.constants import DEFAULT_CROP_PCT, IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
-
-        stated = {
-            "input_size": [3, self.options["img_size"], self.options["img_size"]],
-            "mean": list(IMAGENET_DEFAULT_MEAN),
-            "std": list(IMAGENET_DEFAULT_STD),
-            "interpolation": "bicubic",
-            "crop_pct": DEFAULT_CROP_PCT,
-            "crop_mode": "center",
-        }
+        stated = {"input_size": [3, self.options["img_size"], self.options["img_size"]], **self.prepared}
         return stated | ({"label_names": list(self.found.names)} if self.found.names else {})
 
     def _shifted_and_flipped(self, side: int) -> Any:
@@ -337,6 +339,20 @@ class Decoded(Dataset[Any]):
             image = _to_pil(image)
         with seeded(*seed):
             return self.transform(image_files.in_colour(image)), int(self.split.labels[row])
+
+
+def timm_preparation(name: str = "") -> dict[str, Any]:
+    """What timm says of a model's images, in timm's words; for no name, ImageNet's usual preparation."""
+    from timm import get_pretrained_cfg, is_model
+    from timm.data.constants import DEFAULT_CROP_PCT, IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+
+    if not name:
+        usual = {"mean": list(IMAGENET_DEFAULT_MEAN), "std": list(IMAGENET_DEFAULT_STD)}
+        return {**usual, "interpolation": "bicubic", "crop_pct": DEFAULT_CROP_PCT, "crop_mode": "center"}
+    if not is_model(name) or (config := get_pretrained_cfg(name)) is None:
+        raise ValueError(f"prepared_as must be the name of a timm model, got {name!r}")
+    stated = {key: getattr(config, key) for key in ("mean", "std", "interpolation", "crop_pct", "crop_mode")}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in stated.items()}
 
 
 def _mixing(task: ImageClasses, classes: int) -> Any:

@@ -40,7 +40,7 @@ class MaskedToken(Task):
     """Which texts, how they are cut into windows, and how much of a window is hidden."""
 
     dataset: str = "pydoc"
-    """pydoc (embedded), tinystories, pile, a file or folder of texts or tables, or a data set on the hub."""
+    """pydoc or pycode (embedded), tinystories, pile, a file or folder of texts or tables, or a data set on the hub."""
     root: str | None = None
     """Folder with local data sets; LEANFORMER_DATA by default."""
     text_column: str = ""

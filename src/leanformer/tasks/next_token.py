@@ -23,7 +23,7 @@ from leanformer.architecture import Architecture
 from leanformer.data import corpora, tokenizers
 from leanformer.data.fingerprints import fingerprint
 from leanformer.data.locations import settings_for
-from leanformer.data.order import Order, Share
+from leanformer.data.order import Order, Share, stream
 from leanformer.models import families
 from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.settings import check
@@ -31,6 +31,7 @@ from leanformer.tasks.settings import check
 TokenBatch = tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]
 """Inputs and targets."""
 
+WINDOWS = ("aligned", "random")
 EVALUATED = 16_384
 """Held-out tokens that pass through the model at once."""
 
@@ -40,7 +41,7 @@ class NextToken(Task):
     """Which texts, and how they are cut into windows of tokens."""
 
     dataset: str = "pydoc"
-    """pydoc (embedded), tinystories, pile, a file or folder of texts or tables, or a data set on the hub."""
+    """pydoc or pycode (embedded), tinystories, pile, a file or folder of texts or tables, or a data set on the hub."""
     root: str | None = None
     """Folder with local data sets; LEANFORMER_DATA by default."""
     text_column: str = ""
@@ -53,9 +54,15 @@ class NextToken(Task):
     """Tokens of a window, which is what a model sees at once."""
     most_tokens: int | None = None
     """Largest number of training tokens; all by default."""
+    stream: int | None = None
+    """If given: so many documents from the first on are one text, joined by newlines; its last tokens are held out."""
+    windows: str = "aligned"
+    """Training windows: aligned (side by side, each once per epoch) or random (anywhere, drawn for each step)."""
 
     def __post_init__(self) -> None:
-        check(self, least={"length": 2}, shares=("held_out",))
+        check(self, least={"length": 2, "stream": 1}, shares=("held_out",), choices={"windows": WINDOWS})
+        if self.stream is not None and self.most_tokens is not None:
+            raise ValueError("stream and most_tokens exclude each other: stream says how many documents are read")
         if self.most_tokens is not None and self.most_tokens < self.length + 1:
             raise ValueError(f"most_tokens must be more than the length of {self.length}, got {self.most_tokens}")
 
@@ -66,7 +73,10 @@ class NextToken(Task):
     def load(self) -> NextTokenData:
         found = corpora.find(self.dataset, self.root, corpora.Reading(self.text_column, self.held_out))
         made = tokenizers.tokenizer(self.tokenizer, found, self.root)
-        train, held_out = tokenizers.packed(found, made, self.tokenizer, most=self.most_tokens)
+        if self.stream is None:
+            train, held_out = tokenizers.packed(found, made, self.tokenizer, most=self.most_tokens)
+        else:
+            train, held_out = tokenizers.streamed(found, made, self.tokenizer, self.stream, self.held_out)
         tokenizers.check_enough(found, train, held_out, self.length, self.length + 1)
         return NextTokenData(self, found, made, train, held_out)
 
@@ -114,12 +124,17 @@ class NextTokenData(Data):
 
     def batches(self, order: Order, steps: range, share: Share) -> Iterator[TokenBatch]:
         for step in steps:
-            yield self._windows(self.train.tokens, share.of(order.indices(step)) * self.length)
+            yield self._windows(self.train.tokens, share.of(self._starts(order, step)))
 
-    def _windows(self, stream: np.ndarray, starts: np.ndarray) -> TokenBatch:
+    def _starts(self, order: Order, step: int) -> np.ndarray:
+        if self.task.windows == "aligned":
+            return order.indices(step) * self.length
+        return stream(order.seed, step).integers(0, len(self.train.tokens) - self.length, order.batch_at(step))
+
+    def _windows(self, packed: np.ndarray, starts: np.ndarray) -> TokenBatch:
         """Inputs, and the tokens one position later, which are the targets."""
         places = starts[:, None] + np.arange(self.length + 1)
-        ids = torch.from_numpy(stream[places].astype(np.int64))
+        ids = torch.from_numpy(packed[places].astype(np.int64))
         return ids[:, :-1], ids[:, 1:]
 
     def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
@@ -129,12 +144,12 @@ class NextTokenData(Data):
     @torch.no_grad()
     def evaluate(self, model: nn.Module, share: Share, device: torch.device) -> dict[str, float]:
         sums = HeldOutSums("loss", "tokens")
-        stream = self.held_out.tokens
-        whole = (len(stream) - 1) // self.length
+        held_out = self.held_out.tokens
+        whole = (len(held_out) - 1) // self.length
         rows = np.array(share.strided(whole), dtype=np.int64)
         count = max(1, EVALUATED // self.length)
-        pieces = [self._windows(stream, rows[at : at + count] * self.length) for at in range(0, len(rows), count)]
-        rest = stream[whole * self.length :]
+        pieces = [self._windows(held_out, rows[at : at + count] * self.length) for at in range(0, len(rows), count)]
+        rest = held_out[whole * self.length :]
         if share.index == 0 and len(rest) > 1:  # the last, shorter window
             ids = torch.from_numpy(rest.astype(np.int64))[None]
             pieces.append((ids[:, :-1], ids[:, 1:]))

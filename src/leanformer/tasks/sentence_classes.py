@@ -47,6 +47,8 @@ class SentenceClasses(Task):
     """Make batches of examples of like length, which saves the time that padding takes."""
     most: int | None = None
     """Largest number of training examples; all by default."""
+    two_ends: bool = False
+    """End an example of one sentence with two [SEP], as the fine-tuning of Crammed BERT does."""
 
     def __post_init__(self) -> None:
         check(self, least={"length": 8, "most": 1})
@@ -61,35 +63,38 @@ class SentenceClasses(Task):
         return glue.find(self.name, self.root)
 
     def load(self) -> SentenceClassesData:
-        task = GLUE_TASKS[self.name]
         splits, source = self.find()
         made = tokenizers.tokenizer(self.tokenizer, glue.corpus_of(splits["train"], source), self.root)
         if any(made.token_to_id(word) is None for word in ("[CLS]", "[SEP]", "[PAD]")):
             raise ValueError(f"the tokenizer {self.tokenizer} has no [CLS], [SEP] and [PAD]; use wordpiece:SIZE")
-        examples = {split: Encoded.of(rows, task, made, self.length, source) for split, rows in splits.items()}
+        examples = {split: self._encoded(rows, made, source) for split, rows in splits.items()}
         if self.most is not None:
             examples["train"] = examples["train"].first(self.most)
         return SentenceClassesData(self, source, made, examples)
 
+    def _encoded(self, rows: Rows, made: Any, source: str) -> Encoded:
+        return Encoded.of(rows, GLUE_TASKS[self.name], made, self.length, source, self.two_ends)
+
 
 @dataclass(frozen=True)
 class Encoded:
-    """Examples as tokens: [CLS] a [SEP], or [CLS] a [SEP] b [SEP]."""
+    """Examples as tokens: [CLS] a [SEP], or [CLS] a [SEP] b [SEP]; with two ends, [CLS] a [SEP] [SEP]."""
 
     ids: Sequence[Sequence[int]]
     labels: np.ndarray
 
     @classmethod
-    def of(cls, rows: Rows, task: GlueTask, made: Any, length: int, source: str) -> Encoded:
+    def of(cls, rows: Rows, task: GlueTask, made: Any, length: int, source: str, two_ends: bool = False) -> Encoded:
         """The rows of `glue.find`, which have been checked."""
         labels = np.array(rows["label"], dtype=np.float32 if task.classes == 1 else np.int64)
         first, last = made.token_to_id("[CLS]"), made.token_to_id("[SEP]")
         sides = [encoded(made, rows[column], source) for column in task.columns]
+        more = [last] if two_ends and len(sides) == 1 else []
         ids = []
         for pieces in zip(*sides, strict=True):
-            most = length - 1 - len(pieces)
+            most = length - 1 - len(pieces) - len(more)
             kept = _cut([piece[:most].tolist() for piece in pieces], most)  # no piece can keep more than all may
-            ids.append([first, *(token for piece in kept for token in (*piece, last))])
+            ids.append([first, *(token for piece in kept for token in (*piece, last)), *more])
         return cls(ids, labels)
 
     def first(self, count: int) -> Encoded:

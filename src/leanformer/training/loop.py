@@ -18,7 +18,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
-from leanformer.data.order import Order, Share
+from leanformer.data.order import Share
 from leanformer.foundation.leases import Lease
 from leanformer.foundation.records.files import locked
 from leanformer.foundation.stopping import Stopped, StopRequest, stop_requests
@@ -112,7 +112,7 @@ def _train(
         raise ValueError(
             f"a batch of {settings.batch} does not divide into {share.count} processes × {settings.accumulate} pieces"
         )
-    order = Order(run.seed, settings.batch, data.size, settings.accumulate, settings.ramp_steps)
+    order = settings.order(run.seed, data.size)
     state = State.begin(run, folder, accelerator, order, data)
     state.restore(say)
     stepper = Stepper(data, settings, accelerator, state.wrapped, state.optimizer, run.start_in(folder))

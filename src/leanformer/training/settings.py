@@ -6,12 +6,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    from leanformer.data.order import Order
 
 Schedule = Literal["cosine", "one-cycle", "triangle", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
 Parametrization = Literal["standard", "completep"]
 Shard = Literal["none", "full"]
+ScheduleOver = Literal["steps", "samples"]
+Decay = Literal["matrices", "all"]
+MOMENTUM = (0.95, 0.85)
+"""β₁ at the ends and at the peak of one cycle, as in torch's OneCycleLR."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +39,14 @@ class Training:
     """Learning rate at which the warm-up starts."""
     min_lr: float = 0.0
     """Learning rate at which cosine ends."""
+    schedule_over: ScheduleOver = "steps"
+    """What warm-up, schedule and ramp run over: steps, or samples, which steps take unequally many of in a ramp."""
+    cycle_momentum: bool = False
+    """With one-cycle: β₁ falls from 0.95 to 0.85 while lr rises, and rises again, as in torch's OneCycleLR."""
     weight_decay: float = 0.05
     """Of matrices. Biases, norms and what the model itself exempts have none."""
+    decay: Decay = "matrices"
+    """Which parameters weight_decay is for: matrices, or all, as AdamW does by itself."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay of AdamW's averages of the gradient and of its square."""
     eps: float = 1e-8
@@ -43,7 +56,7 @@ class Training:
     accumulate: int = 1
     """Pieces in which a process takes its share of a batch."""
     ramp: float = 0.0
-    """Share of the steps over which the batch grows from one such piece to all of them."""
+    """Share of the steps (or samples) over which the batch grows from one such piece to all of them."""
     precision: Precision = "float32"
     """float32, or mixed precision with bfloat16 or float16."""
     shard: Shard = "none"
@@ -134,6 +147,13 @@ class Training:
                 f"one of {', '.join(get_args(Parametrization))}",
                 self.parametrization in get_args(Parametrization),
             ),
+            ("schedule_over", "steps or samples", self.schedule_over in get_args(ScheduleOver)),
+            ("decay", "matrices or all", self.decay in get_args(Decay)),
+            (
+                "cycle_momentum",
+                "true or false, and true only with schedule=one-cycle",
+                isinstance(self.cycle_momentum, bool) and (not self.cycle_momentum or self.schedule == "one-cycle"),
+            ),
             *(
                 (name, f"one of {', '.join(get_args(words))}", getattr(self, name) in get_args(words))
                 for name, words in (("schedule", Schedule), ("precision", Precision), ("shard", Shard))
@@ -163,9 +183,20 @@ class Training:
         """For so much of the steps: a warm-up that is a number of steps shrinks with them, a share stays."""
         return replace(self, warmup=max(1, round(share * self.warmup))) if self.warmup >= 1 else self
 
-    @property
-    def ramp_steps(self) -> int:
-        return round(self.ramp * self.steps)
+    def order(self, seed: int, size: int | None) -> Order:
+        """Which samples each step takes, of an epoch of that size."""
+        from leanformer.data.order import Order  # with NumPy, which lists of recipes do without
+
+        if self.schedule_over == "samples":
+            return Order(seed, self.batch, size, self.accumulate, ramp_share=self.ramp, steps=self.steps)
+        return Order(seed, self.batch, size, self.accumulate, round(self.ramp * self.steps))
+
+    def _place(self, step: int) -> float:
+        """Where a step stands in the schedule, in steps."""
+        if self.schedule_over == "steps" or not self.ramp:
+            return step
+        order = self.order(0, None)
+        return self.steps * order.first(step) / order.first(self.steps)
 
     @property
     def log_every(self) -> int:
@@ -182,19 +213,27 @@ class Training:
 
     def lr_at(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
-        warmup = self.warmup_steps
+        warmup, place = self.warmup_steps, self._place(step)
         if self.schedule == "one-cycle":  # as torch's OneCycleLR with linear annealing
-            start, end, last = self.lr / 25, self.lr / 25e4, self.steps - 1
-            rise = max(0.0, warmup - 1.0)
-            if step < rise:
-                return start + (self.lr - start) * step / rise
-            return self.lr + (end - self.lr) * (step - rise) / max(1.0, last - rise)
-        if step < warmup:
-            return self.warmup_lr + (self.lr - self.warmup_lr) * (step + 1) / warmup
-        done = (step - warmup) / max(1, self.steps - warmup)
+            return self._cycled(place, self.lr / 25, self.lr, self.lr / 25e4)
+        if place < warmup:
+            return self.warmup_lr + (self.lr - self.warmup_lr) * min(place + 1, warmup) / warmup
+        done = (place - warmup) / max(1, self.steps - warmup)
         if self.schedule == "cosine":
             return self.min_lr + (self.lr - self.min_lr) * (1 + math.cos(math.pi * done)) / 2
         return self.lr * (1 - done) if self.schedule == "triangle" else self.lr
+
+    def betas_at(self, step: int) -> tuple[float, float]:
+        """AdamW's betas of a step, counted from 0."""
+        ends, peak = MOMENTUM
+        return (self._cycled(self._place(step), ends, peak, ends), self.betas[1]) if self.cycle_momentum else self.betas
+
+    def _cycled(self, place: float, start: float, peak: float, end: float) -> float:
+        """Linearly from the start to the peak, which the warm-up ends with, and on to the end."""
+        rise, last = max(0.0, self.warmup_steps - 1.0), self.steps - 1
+        if place < rise:
+            return start + (peak - start) * place / rise
+        return peak + (end - peak) * (place - rise) / max(1.0, last - rise)
 
 
 def _is_number(value: Any, least: float = -math.inf) -> bool:

@@ -61,6 +61,7 @@ class Stepper:
         """Take a step, counted from 0, on this process's share of a batch; returns its mean loss, detached."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.lr_at(step) * group.get("lr_scale", 1.0)
+            group["betas"] = self.settings.betas_at(step)
         total = torch.zeros((), device=self.accelerator.device)
         for index, piece in enumerate(_pieces(to_device(batch, self.accelerator.device), pieces)):
             with contextlib.nullcontext() if index == pieces - 1 else self.accelerator.no_sync(self.model):

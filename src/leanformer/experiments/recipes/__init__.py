@@ -21,7 +21,7 @@ from leanformer.foundation.yaml_files import is_yaml
 
 _FUNCTIONS = {
     "images": ("digits", "fashion-mnist", "cifar10", "images"),
-    "language": ("pydoc", "tinystories", "tinystories-paper"),
+    "language": ("pydoc", "pycode", "tinystories", "tinystories-paper"),
     "large": ("decoder-1b",),
     "texts": ("texts", "texts-masked", "classify"),
     "bert": ("crammed-bert", "crammed-bert-paper"),

@@ -37,6 +37,10 @@ KINDS = {
     "sweep": "leanformer.experiments.sweep_records:Sweep",
     "status": "leanformer.experiments.status:Status",
     "glue": "leanformer.experiments.glue:Glue",
+    "parts": "leanformer.paper.parts:BlockParts",
+    "construction": "leanformer.paper.construction:Construction",
+    "paper-figure": "leanformer.paper.drawn:PaperFigure",
+    "paper-table": "leanformer.paper.drawn:PaperTable",
     "scorecard": "leanformer.paper.record:Scorecard",
 }
 """Every kind of record, and where its class is."""

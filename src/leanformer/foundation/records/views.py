@@ -30,6 +30,10 @@ VIEWS = {
     "sweep": "leanformer.report.views:SweepView",
     "status": "leanformer.report.views:StatusView",
     "glue": "leanformer.report.views:GlueView",
+    "parts": "leanformer.report.paper_views:PartsView",
+    "construction": "leanformer.report.paper_views:ConstructionView",
+    "paper-figure": "leanformer.report.paper_views:PaperFigureView",
+    "paper-table": "leanformer.report.paper_views:PaperTableView",
     "scorecard": "leanformer.report.views:ScorecardView",
 }
 """Kinds of record that are results, and what shows each."""

@@ -37,6 +37,8 @@ class CrammedBertConfig(ArchitectureConfig):
     """Positions are computed, not learned: raising this costs no parameters."""
     hidden_dropout: float = 0.0
     """Off in pre-training; fine-tuning turns it on."""
+    attention_dropout: float = 0.0
+    """Of the attention's weights; likewise."""
     classifier_dim: int = 1024
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
@@ -74,7 +76,7 @@ class CrammedBertBlock(GradientCheckpointingLayer):
     def __init__(self, config: CrammedBertConfig, stage: Stage, layer_idx: int) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(stage.width, eps=config.layer_norm_eps)
-        self.attn = SelfAttention(config, stage, layer_idx, causal=False, bias=False)
+        self.attn = SelfAttention(config, stage, layer_idx, causal=False, bias=False, dropout=config.attention_dropout)
         self.norm2 = nn.LayerNorm(stage.width, eps=config.layer_norm_eps)
         self.mlp = GatedMLP(stage)
         self.dropout = nn.Dropout(config.hidden_dropout)

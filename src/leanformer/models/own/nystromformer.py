@@ -44,6 +44,8 @@ class NystromformerConfig(ArchitectureConfig):
     pad_token_id: int | None = None
     """Which token fills up texts. The models do not read it: lengths are an input."""
     dropout: float = 0.1
+    mlp_dropout: float = 0.0
+    """After the MLP's GELU; 0.1 upstream."""
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-5
 
@@ -134,8 +136,11 @@ class NystromformerBlock(GradientCheckpointingLayer):
         self.norm1 = nn.LayerNorm(stage.width, eps=config.layer_norm_eps)
         self.attn = NystromAttention(config, stage)
         self.norm2 = nn.LayerNorm(stage.width, eps=config.layer_norm_eps)
+        dropped = [nn.Dropout(config.mlp_dropout)] if config.mlp_dropout else []
         self.mlp = nn.Sequential(
-            nn.Linear(stage.width, stage.mlp_dim), nn.GELU(), nn.Linear(stage.mlp_dim, stage.width)
+            nn.Linear(stage.width, stage.mlp_dim),
+            nn.Sequential(nn.GELU(), *dropped) if dropped else nn.GELU(),  # so that the Linears keep their names
+            nn.Linear(stage.mlp_dim, stage.width),
         )
         self.dropout = nn.Dropout(config.dropout)
 

@@ -1,0 +1,281 @@
+"""Claims of "Leaner Transformers" about language and long sequences: Tables 1 to 3, Figures 8 and 9."""
+
+from __future__ import annotations
+
+from leanformer.models.published import LANGUAGE, LONG_RANGE_ARENA, Row
+from leanformer.paper.claims.costs import hours
+from leanformer.paper.evidence import Evidence
+from leanformer.paper.rules import (
+    COUNTED,
+    EVERY,
+    GAIN,
+    HELD,
+    RISE,
+    UNKNOWN,
+    Finding,
+    Judge,
+    Stated,
+    all_of,
+    arms,
+    cells_beat,
+    counts,
+    decided,
+    every_decided,
+    first_of,
+    rises,
+    share_printed,
+    verdict,
+)
+
+RECOUNT = "leanformer paper --recount"
+BERT, GPT = "Crammed BERT", "GPT-2, TinyStories"
+SMALL_BERT = "TinyStories, Crammed BERT of width 128, 8 layers × 4 heads against 5 × 8 (split), 3 seeds"
+SMALL_GPT = "TinyStories, GPT-2 of width 128 and 64, 6 layers × 4 heads against 2 × 8, 3 and 5 seeds"
+PERCENT = "holds if the counts give the printed percentage, rounded or cut off"
+
+
+def _glue(evidence: Evidence) -> Finding:
+    record = evidence.glue()
+    if record is None or not record.verdicts:
+        return UNKNOWN
+    found = record.verdicts[0]
+    interval = found.difference.t and (found.difference.t.low, found.difference.t.high)
+    missing = f"; without {', '.join(record.missing)}" if record.missing else ""
+    status = decided(found.outcome == "holds", found.outcome == "loses")
+    return Finding(status, f"{found.words}{missing}", found.difference.mean, interval or None, ("glue/glue.json",))
+
+
+def _memory(model: str) -> Judge:
+    """The printed gigabytes against the count at the recipe's batch, without any fitted constant."""
+
+    def judge(evidence: Evidence) -> Finding:
+        rows = [evidence.row(model, variant) for variant in ("original", "lean")]
+        pairs = [(row.printed.memory_gb, row.training.memory_gb) for row in rows if row and row.training]
+        if len(pairs) < 2:
+            return UNKNOWN
+        (printed, counted), (lean_printed, lean_counted) = pairs
+        near = all(abs(ours / theirs - 1) <= 0.1 for theirs, ours in pairs)
+        shares = f"lean takes {100 * lean_counted / counted:.0f} %, printed {100 * lean_printed / printed:.0f} %"
+        words = f"counted {counted:.1f} and {lean_counted:.1f} GB; {shares}"
+        return Finding(decided(near), words, lean_counted / counted, records=("paper/scorecard.json",))
+
+    return judge
+
+
+UNITS = {"glue": "on average", "memory_gb": "GB", "validation_loss": "nats", "accuracy": "%"}
+
+
+def _printed(rows: tuple[Row, ...], *keys: str) -> tuple[str, ...]:
+    return tuple(f"{row.variant} {', '.join(f'{row.results[key]} {UNITS[key]}' for key in keys)}" for row in rows)
+
+
+def _rows(model: str) -> tuple[Row, ...]:
+    return tuple(row for row in (*LANGUAGE, *LONG_RANGE_ARENA) if row.model == model and row.variant != "control")
+
+
+TASKS = {
+    "ListOps": ("listops", "drawn here"),
+    "text": ("text", "IMDb"),
+    "retrieval": ("retrieval", "AAN, with --data"),
+    "image": ("image", "CIFAR-10"),
+    "Pathfinder": ("pathfinder", "drawn here"),
+}
+PRINTED_SHARES = {"ListOps": 9, "text": 5, "retrieval": 0, "image": 0, "Pathfinder": 0}
+"""Table 3's reductions in percent; "same" is 0."""
+
+
+def _arena(task: str) -> tuple[Stated, ...]:
+    recipe, data = TASKS[task]
+    model = f"Nyströmformer, {task}"
+    rows = _rows(model)
+    return (
+        Stated(
+            id=f"table-3-{recipe}",
+            where="Table 3",
+            statement=f"On {task}, one layer of four heads outperforms two layers of two.",
+            printed=_printed(rows, "accuracy"),
+            rule=GAIN,
+            judge=first_of(
+                arms(f"paper/table-3-{recipe}", "lean", "original"), arms(f"compare-{recipe}", "lean", "original")
+            ),
+            scale="shorter sequences and fewer steps than the Long-Range Arena, 3 seeds",
+            test=f"leanformer compare {recipe}",
+            at_scale=hours([model], data),
+        ),
+        Stated(
+            id=f"table-3-{recipe}-share",
+            where="Table 3",
+            statement=f"On {task}, one layer of four heads has that much fewer parameters than two of two.",
+            printed=(f"−{PRINTED_SHARES[task]} %" if PRINTED_SHARES[task] else "same",),
+            rule=PERCENT,
+            judge=share_printed(model, PRINTED_SHARES[task], "params_as_printed"),
+            scale="built models",
+            test=RECOUNT,
+        ),
+        Stated(
+            id=f"table-3-{recipe}-params",
+            where="Table 3",
+            statement=f"The Nyströmformers of {task} have the printed numbers of parameters.",
+            printed=tuple(f"{row.variant} {row.params}" for row in rows if row.params),
+            rule=COUNTED,
+            judge=counts(rows),
+            scale="built models",
+            test=RECOUNT,
+        ),
+    )
+
+
+def _figure(number: int, task: str) -> tuple[Stated, ...]:
+    _recipe, data = TASKS[task]
+    name, model = f"paper/figure-{number}", f"Nyströmformer, {task}"
+    scale = f"{task} at shorter sequences than the Long-Range Arena's"
+    return (
+        Stated(
+            id=f"figure-{number}-heads",
+            where=f"Figure {number}, Section 4.3",
+            statement=f"On {task}, additional heads increase the accuracy.",
+            rule=RISE,
+            judge=all_of(rises(name, "heads", depth=2), rises(name, "heads", depth=1)),
+            scale=scale,
+            test=f"leanformer paper figure {number}",
+            at_scale=hours([model], data),
+        ),
+        Stated(
+            id=f"figure-{number}-one-layer",
+            where=f"Figure {number}, caption",
+            statement=f"On {task}, one layer with four heads or more surpasses two layers of two heads.",
+            rule="holds if every such design's 95 % interval lies above (2, 2)",
+            judge=cells_beat(
+                name,
+                lambda cell: cell.values["depth"] == 1 and cell.values["heads"] >= 4,
+                lambda cell: cell.values["depth"] == 2 and cell.values["heads"] == 2,
+            ),
+            scale=scale,
+            test=f"leanformer paper figure {number}",
+            at_scale=hours([model], data),
+        ),
+    )
+
+
+def _counted(model: str, table: str, printed: int, memory_printed: int) -> tuple[Stated, ...]:
+    slug, name = table.lower().replace(" ", "-"), model.partition(",")[0]
+    rows = _rows(model)
+    return (
+        Stated(
+            id=f"{slug}-params",
+            where=table,
+            statement=f"{name} and its lean design have the printed numbers of parameters.",
+            printed=tuple(f"{row.variant} {row.params}" for row in rows),
+            rule=COUNTED,
+            judge=counts(rows),
+            scale="built models",
+            test=RECOUNT,
+        ),
+        Stated(
+            id=f"{slug}-params-share",
+            where=table,
+            statement=f"The lean {name} has that much fewer parameters.",
+            printed=(f"−{printed} %",),
+            rule=PERCENT,
+            judge=share_printed(model, printed, "params"),
+            scale="built models",
+            test=RECOUNT,
+        ),
+        Stated(
+            id=f"{slug}-memory-share",
+            where=table,
+            statement=f"The lean {name} takes that much less memory: the percentage follows from the printed figures.",
+            printed=(f"−{memory_printed} %",),
+            rule=PERCENT,
+            judge=share_printed(model, memory_printed, "memory_gb"),
+            scale="printed figures",
+            test=RECOUNT,
+        ),
+        Stated(
+            id=f"{slug}-memory",
+            where=table,
+            statement=f"Training {name} takes the printed memory.",
+            printed=_printed(rows, "memory_gb"),
+            rule="holds if both counts are within 10 % of print: float32, explicit attention, the recipe's batch",
+            judge=_memory(model),
+            scale="counted on built models; the paper does not say what its figures cover",
+            test=RECOUNT,
+        ),
+    )
+
+
+def _stories(against: str) -> Judge:
+    """Lean on TinyStories in all committed comparisons, at shared settings and at each arm's best."""
+    longer = ("tuned-tinystories-500", "tuned-tinystories-1500")
+    return every_decided(
+        arms("compare-tinystories", "lean", against),
+        *(arms(name, "lean", against, tuned=tuned) for name in longer for tuned in (False, True)),
+    )
+
+
+CLAIMS = (
+    Stated(
+        id="table-1-glue",
+        where="Table 1, Section 4.2",
+        statement="Crammed BERT with 10 layers of 24 heads is as good on GLUE as with 16 of 12.",
+        printed=_printed(_rows(BERT), "glue"),
+        rule=HELD,
+        judge=_glue,
+        scale=f"{SMALL_BERT}; 5 of 8 tasks",
+        test="leanformer glue runs/compare-crammed-bert",
+        at_scale=hours([BERT], "the Pile, and GLUE after it"),
+    ),
+    Stated(
+        id="table-1-pretraining",
+        where="Section 4.2",
+        statement="Crammed BERT with fewer layers and more heads performs as the original does in pre-training.",
+        rule=HELD,
+        judge=verdict("compare-crammed-bert"),
+        scale=SMALL_BERT,
+        test="leanformer compare crammed-bert",
+        at_scale=hours([BERT], "the Pile"),
+    ),
+    Stated(
+        id="table-1-heads",
+        where="Section 4.2",
+        statement="More heads lead to better performance of Crammed BERT.",
+        rule=GAIN,
+        judge=arms("compare-crammed-bert", "lean", "shallow"),
+        scale=SMALL_BERT,
+        test="leanformer compare crammed-bert",
+    ),
+    *_counted(BERT, "Table 1", 29, 25),
+    Stated(
+        id="table-2-loss",
+        where="Table 2, Section 4.2",
+        statement="GPT-2 with 4 layers of 16 heads has a lower validation loss than with 12 of 12.",
+        printed=_printed(_rows(GPT), "validation_loss"),
+        rule=GAIN + EVERY,
+        judge=_stories("original"),
+        scale=SMALL_GPT,
+        test="leanformer compare tinystories",
+        at_scale=hours([GPT], "TinyStories"),
+    ),
+    Stated(
+        id="table-2-code",
+        where="Table 2, Section 4.2",
+        statement="The same holds for another corpus: Python's own source.",
+        rule=GAIN,
+        judge=first_of(arms("paper/table-2-pycode", "lean", "original"), arms("compare-pycode", "lean", "original")),
+        scale="Python's standard library, GPT-2 of width 128",
+        test="leanformer compare pycode",
+    ),
+    Stated(
+        id="table-2-heads",
+        where="Section 4.2",
+        statement="The heads make up for the layers in GPT-2: lean is better than the shallow model without them.",
+        rule=GAIN + EVERY,
+        judge=_stories("shallow"),
+        scale=SMALL_GPT,
+        test="leanformer compare tinystories",
+    ),
+    *_counted(GPT, "Table 2", 28, 24),
+    *(claim for task in TASKS for claim in _arena(task)),
+    *_figure(8, "ListOps"),
+    *_figure(9, "text"),
+)

@@ -1,0 +1,336 @@
+"""The paper's figures as commands: run at laptop scale by `lf.sweep`, or planned with cost at the paper's scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from leanformer.costs.closed_forms import Setting, formula
+from leanformer.costs.runs import WholeRun, run_cost
+from leanformer.experiments import recipes
+from leanformer.experiments.cells import cells
+from leanformer.experiments.comparison import place_of
+from leanformer.experiments.comparison_records import Comparison
+from leanformer.experiments.grid import Grid
+from leanformer.experiments.hooks import Say
+from leanformer.experiments.judging.estimates import paired
+from leanformer.experiments.summary import RECORD as COMPARISON
+from leanformer.experiments.sweep import sweep
+from leanformer.experiments.sweep_records import Sweep, SweepCell
+from leanformer.foundation.formats import counted
+from leanformer.foundation.machine import is_first_process
+from leanformer.foundation.records.circumstances import circumstances, fields_of
+from leanformer.foundation.records.keeping import publish
+from leanformer.models.published import FIGURE_3, LONG_RANGE_ARENA, VISION, Row
+from leanformer.paper.drawn import FigurePoint, PaperFigure, Plan, PlannedDesign, Scale, sizes
+from leanformer.paper.memory import lean_shares
+from leanformer.paper.scorecard import paper
+from leanformer.paper.training_costs import tokens_of
+
+RECORD = "figure.json"
+EACH_MODEL = "torchrun --nproc-per-node 8 -m leanformer compare imagenet-MODEL --data DIR, for each model"
+Axes = Mapping[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A figure that shows trained models: what is varied here, and what the paper varied."""
+
+    title: str
+    recipe: str
+    axes: Axes
+    """The first is drawn along the x axis, the second has a panel for each value."""
+    original: Mapping[str, Any]
+    """The cell that is the original model."""
+    paper_recipe: str
+    paper_axes: Axes
+    device: str
+    data: str
+    printed: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _arena(task: str) -> tuple[str, ...]:
+    rows = [row for row in LONG_RANGE_ARENA if row.model == f"Nyströmformer, {task}" and row.results]
+    return tuple(f"({row.depth}, {row.heads}) {row.results['accuracy']} %" for row in rows)
+
+
+VIT_B: Row = VISION[0]
+PRINTED_VIT = (
+    f"original ({VIT_B.depth}, {VIT_B.heads}) {VIT_B.results['top1']} % with {VIT_B.params}",
+    *(f"8 layers, {row.heads} heads {row.params}" for row in FIGURE_3),
+)
+IMAGENET: dict[str, Any] = dict(paper_recipe="imagenet-vit-base", device="a100", data="ImageNet-1k")
+ARENA: dict[str, Any] = dict(
+    axes={"heads": (2, 4, 6, 8), "depth": (2, 1)}, original={"heads": 2, "depth": 2}, device="a6000"
+)
+STUDIES: dict[int, Study] = {
+    2: Study(
+        title="κ of the attention against heads, through training",
+        recipe="fashion-mnist",
+        axes={"heads": (1, 2, 4, 8, 12)},
+        original={"heads": 4},
+        paper_axes={"heads": tuple(range(2, 20, 2))},
+        printed=("κ decreases markedly as heads increase; values are drawn, not printed",),
+        settings={"training.evaluations": 6},
+        **IMAGENET,
+    ),
+    3: Study(
+        title="accuracy against heads, at the original's depth and at fewer layers",
+        recipe="fashion-mnist",
+        axes={"heads": (1, 2, 4, 6, 8), "depth": (8, 5)},
+        original={"heads": 4, "depth": 8},
+        paper_axes={"heads": tuple(range(2, 20, 2)), "depth": (12, 8)},
+        printed=PRINTED_VIT,
+        **IMAGENET,
+    ),
+    4: Study(
+        title="accuracy against the MLP's width, at the original's depth and at fewer layers",
+        recipe="fashion-mnist",
+        axes={"mlp_dim": (64, 128, 256, 384, 512), "depth": (8, 5)},
+        original={"mlp_dim": 256, "depth": 8},
+        paper_axes={"mlp_dim": tuple(768 * ratio for ratio in (1, 2, 4, 6, 8)), "depth": (12, 8)},
+        printed=PRINTED_VIT[:1],
+        **IMAGENET,
+    ),
+    5: Study(
+        title="accuracy of further depths, heads and MLPs",
+        recipe="fashion-mnist",
+        axes={"heads": (4, 6, 8), "depth": (8, 5, 4), "mlp_dim": (256, 512)},
+        original={"heads": 4, "depth": 8, "mlp_dim": 256},
+        paper_axes={"heads": (12, 14, 16, 18), "depth": (8, 7, 6), "mlp_dim": (1536, 3072)},
+        printed=PRINTED_VIT[:1],
+        **IMAGENET,
+    ),
+    8: Study(
+        title="accuracy on ListOps against heads, at two layers and one",
+        recipe="listops",
+        paper_recipe="listops-paper",
+        paper_axes={"heads": (2, 4, 6, 8), "depth": (2, 1)},
+        data="ListOps, drawn here",
+        printed=_arena("ListOps"),
+        **ARENA,
+    ),
+    9: Study(
+        title="accuracy on IMDb's bytes against heads, at two layers and one",
+        recipe="text",
+        paper_recipe="text-paper",
+        paper_axes={"heads": (2, 4, 6, 8), "depth": (2, 1)},
+        data="IMDb",
+        printed=_arena("text"),
+        **ARENA,
+    ),
+}
+PAIRS = {6: "Tab. 4", 7: "Tab. 5"}
+"""Figures that show pairs of a table."""
+NUMBERS = sorted((*STUDIES, *PAIRS))
+
+
+def figure(
+    number: int,
+    *,
+    scale: Scale = "laptop",
+    seeds: int | Sequence[int] | None = None,
+    steps: int | None = None,
+    data: str | Path | None = None,
+    jobs: int | None = None,
+    out: str | Path | None = None,
+    report: bool = True,
+    progress: bool | None = None,
+    say: Say | None = None,
+) -> PaperFigure:
+    """One figure of the paper: trained at laptop scale and drawn in the paper's form, or planned at the paper's scale.
+
+    Args:
+        number: 2 to 9.
+        scale: "laptop" trains what the folder lacks; "paper" counts what the paper's own grid would take.
+        out: the folder [default: runs/paper-figure-NUMBER]. The same call resumes what was stopped.
+        report: whether to draw the figure too.
+        seeds, steps, data, jobs, progress, say: as for `lf.sweep`; three seeds by default.
+    """
+    if number not in NUMBERS:
+        raise ValueError(f"the figures are {', '.join(map(str, NUMBERS))}, got {number}")
+    if scale not in ("laptop", "paper"):
+        raise ValueError(f"scale must be laptop or paper, got {scale!r}")
+    if number in PAIRS:
+        record = _pairs(number)
+    elif scale == "paper":
+        record = _planned(number, STUDIES[number])
+    else:
+        study = STUDIES[number]
+        folder = place_of(out, f"paper-figure-{number}")
+        settings = [f"{name}={value}" for name, value in study.settings.items()]
+        swept = sweep(
+            study.recipe,
+            vary=dict(study.axes),
+            equal_params=False,
+            seeds=3 if seeds is None else seeds,
+            steps=steps,
+            data=data,
+            jobs=jobs,
+            settings=settings,
+            out=folder,
+            report=report,
+            progress=progress,
+            say=say,
+        )
+        record = drawn(number, swept, folder)
+    if is_first_process():
+        publish(
+            record, place_of(out, f"paper-figure-{number}") / RECORD, report=report, say=say or (lambda words: None)
+        )
+    return record
+
+
+def drawn(number: int, swept: Sweep, folder: Path | None = None) -> PaperFigure:
+    """The figure of a sweep's record; Figure 2 needs the sweep's folder, which has the curves."""
+    study = STUDIES[number]
+    base = next((cell for cell in swept.cells if _is(cell, study.original)), None)
+    made = (
+        _kappa_points(Comparison.read(folder / COMPARISON), swept)
+        if number == 2 and folder is not None
+        else tuple(_score_point(study, cell, base, swept) for cell in _in_order(swept, study) if cell.score)
+    )
+    first = next(iter(study.axes))
+    unit = f", {swept.metric.unit}" if swept.metric.unit else ""
+    return PaperFigure(
+        number=number,
+        title=study.title,
+        scale="laptop",
+        x_label="MLP width / token width" if number == 4 else "parameters saved, %" if number == 5 else first,
+        y_label="κ, mean and median over layers" if number == 2 else f"{swept.metric.name}{unit}",
+        joined=number != 5,
+        log_y=number == 2,
+        points=made,
+        original=base.score.mean if base and base.score and number != 2 else None,
+        printed=study.printed,
+        **fields_of(circumstances()),
+    )
+
+
+def _in_order(swept: Sweep, study: Study) -> list[SweepCell]:
+    """The cells in the order of the study's axes, whatever was added to the folder when: the original's depth first."""
+    places = {name: {value: place for place, value in enumerate(values)} for name, values in study.axes.items()}
+    return sorted(
+        swept.cells, key=lambda cell: [places[name].get(cell.values[name], len(places[name])) for name in places]
+    )
+
+
+def _is(cell: SweepCell, values: Mapping[str, Any]) -> bool:
+    return all(cell.values.get(name) == value for name, value in values.items())
+
+
+def _score_point(study: Study, cell: SweepCell, base: SweepCell | None, swept: Sweep) -> FigurePoint:
+    assert cell.score is not None
+    sign = 1 if swept.metric.higher_is_better else -1
+    found = paired(cell.scores, base.scores, sign, swept.metric.resolution) if base and cell is not base else None
+    better = found is not None and found.t is not None and found.t.low > 0
+    first, *others = study.axes
+    x = float(cell.values[first])
+    if first == "mlp_dim" and swept.original is not None:
+        x /= swept.original.stages[0].width
+    note = f"{(cell.params or 0) / 1e3:.0f}k"
+    if len(others) > 1 and base is not None and cell.params and base.params:  # Figure 5: by what is saved
+        x = 100 * (1 - cell.params / base.params)
+        note = f"{cell.values['depth']} × {cell.values['heads']}, MLP {cell.values['mlp_dim']}"
+    panel = counted(cell.values["depth"], "layer") if "depth" in others and len(others) == 1 else ""
+    interval = (cell.score.t.low, cell.score.t.high) if cell.score.t else (None, None)
+    return FigurePoint(
+        panel=panel, line="ours", x=x, y=cell.score.mean, low=interval[0], high=interval[1], note=note, better=better
+    )
+
+
+def _kappa_points(record: Comparison, swept: Sweep) -> tuple[FigurePoint, ...]:
+    """κ at each evaluation, over seeds: the mean over layers, as printed, and the median."""
+    heads = {cell.name: cell.values["heads"] for cell in swept.cells}
+    found = []
+    for panel, read in (
+        ("mean over layers, as printed", "mean_over_layers"),
+        ("median over layers", "median_over_layers"),
+    ):
+        for arm, runs in record.runs.items():
+            by_step: dict[int, list[float]] = {}
+            for run in runs.values():
+                for point in run.evaluations:
+                    if point.kappa is not None and arm in heads:
+                        by_step.setdefault(point.step, []).append(getattr(point.kappa, read))
+            found += [
+                FigurePoint(panel=panel, line=f"step {step}", x=heads[arm], y=fmean(values))
+                for step, values in by_step.items()
+            ]
+    return tuple(found)
+
+
+def _pairs(number: int) -> PaperFigure:
+    """Figures 6 and 7: printed gains of accuracy against reductions, printed and counted. Nothing is trained."""
+    record = paper(table=PAIRS[number])
+    rows = {(row.model, row.variant): row for row in record.rows}
+    memory = lean_shares(record.rows)
+    points = []
+    for model in dict.fromkeys(row.model for row in record.rows):
+        original, lean = rows[model, "original"], rows[model, "lean"]
+        gain = _extra(lean.printed, "top1") - _extra(original.printed, "top1")
+        saved = 100 * (1 - lean.params / original.params)
+        points.append(FigurePoint(panel="fewer parameters, %", line="counted", x=saved, y=gain, note=model))
+        if model in memory:
+            for line, share in zip(("printed", "counted"), memory[model], strict=True):
+                points.append(FigurePoint(panel="less memory, %", line=line, x=100 * (1 - share), y=gain, note=model))
+    designs = tuple(
+        PlannedDesign(design=f"{row.model}, {row.variant}", params=row.params, hours=row.training.hours)
+        for row in record.rows
+        if row.training is not None
+    )
+    plan = Plan(
+        device="a100",
+        data="ImageNet-1k",
+        command=EACH_MODEL,
+        designs=designs,
+    )
+    return PaperFigure(
+        number=number,
+        title=f"improvement in accuracy against reductions ({PAIRS[number].replace('Tab.', 'Table')})",
+        scale="paper",
+        x_label="reduction",
+        y_label="gain in top-1, points, as printed",
+        joined=False,
+        points=tuple(points),
+        original=0.0,
+        printed=tuple(f"{p.note} {p.y:+.1f} points" for p in points if p.panel.startswith("fewer")),
+        plan=plan,
+        **fields_of(circumstances()),
+    )
+
+
+def _extra(printed: Any, key: str) -> float:
+    return float(printed.__pydantic_extra__[key])
+
+
+def _planned(number: int, study: Study) -> PaperFigure:
+    """What the paper's own grid takes, by the cost model; no data are needed to know it."""
+    recipe = recipes.recipe(study.paper_recipe)
+    found, _ = cells(recipe, Grid(axes=study.paper_axes))
+    samples = recipe.training.order(0, None).first(recipe.training.steps)
+    setting = Setting(batch=1, tokens=tokens_of(recipe))
+    designs = []
+    for cell in found:
+        cost = formula(cell.design, setting).cost(cell.design, setting)
+        hours = run_cost(cost, setting, WholeRun(samples=samples, device=study.device)).device_hours
+        design = sizes(dict(cell.values), cost.params.total)
+        designs.append(PlannedDesign(design=design, params=cost.params.total, hours=hours))
+    command = f"leanformer sweep {study.paper_recipe}"
+    for name, values in study.paper_axes.items():
+        command += f" --vary {name}=" + ",".join(map(str, values))
+    command += " --any-params"
+    if study.data == "ImageNet-1k":
+        command = f"torchrun --nproc-per-node 8 -m {command} --data DIR"
+    return PaperFigure(
+        number=number,
+        title=study.title,
+        scale="paper",
+        printed=study.printed,
+        plan=Plan(device=study.device, data=study.data, command=command, designs=tuple(designs)),
+        **fields_of(circumstances()),
+    )

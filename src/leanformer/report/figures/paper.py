@@ -1,0 +1,139 @@
+"""The paper's figures as it draws them: a panel per depth, parameters beside points, the original as a dotted line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from leanformer.paper.construction import Construction
+from leanformer.paper.drawn import FigurePoint, PaperFigure
+from leanformer.paper.parts import BlockParts
+from leanformer.paper.record import CLAIM_STATUSES, Scorecard
+from leanformer.report.figures.style import (
+    FIXED,
+    GREY,
+    INK,
+    SIMULATION,
+    SPLIT,
+    STYLE,
+    THEORY,
+    Drawing,
+    framed,
+    log_axis,
+    plain_text,
+)
+
+COLOURS = (FIXED, SPLIT, SIMULATION, "#b5838d", "#6b705c", "#e9a23b", INK)
+
+
+def draw(record: PaperFigure) -> Figure:
+    """All panels of a figure, with what the paper prints beneath."""
+    panels = list(dict.fromkeys(point.panel for point in record.points)) or [""]
+    with mpl.rc_context(STYLE):
+        drawing = Drawing(figsize=(max(6.4, 4.4 * len(panels)), 4.2), dpi=160, layout="constrained")
+        grid = drawing.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axes, panel in zip(grid, panels, strict=True):
+            _panel(axes, record, panel, [point for point in record.points if point.panel == panel])
+        grid[0].set_ylabel(plain_text(record.y_label))
+        if any(len({point.line for point in record.points if point.panel == panel}) > 1 for panel in panels):
+            grid[-1].legend(fontsize=7)
+        title = f"Figure {record.number} at {record.scale} scale: {record.title}"
+        drawing.suptitle(plain_text(title), fontsize=10, color=INK, x=0.01, ha="left")
+        if record.printed:
+            drawing.supxlabel(plain_text(f"the paper prints: {'; '.join(record.printed)}"), fontsize=6.5, color=GREY)
+    return drawing
+
+
+def _panel(axes: Axes, record: PaperFigure, panel: str, points: Sequence[FigurePoint]) -> None:
+    for number, line in enumerate(dict.fromkeys(point.line for point in points)):
+        own = sorted((point for point in points if point.line == line), key=lambda point: point.x)
+        _line(axes, own, COLOURS[number % len(COLOURS)], "o-" if record.joined else "o")
+    for point in points:
+        if point.note and point.line != "printed":
+            axes.annotate(plain_text(point.note), (point.x, point.y), (3, 5), textcoords="offset points", fontsize=6.5)
+    if record.original is not None:
+        axes.axhline(record.original, color=INK, ls=":", lw=1.2)
+    if record.log_y:
+        log_axis(axes.yaxis)
+    if record.joined:
+        places = sorted({point.x for point in points})
+        axes.set_xticks(places, [f"{place:g}" for place in places])
+    axes.set_title(plain_text(panel))
+    axes.set_xlabel(plain_text(record.x_label))
+
+
+def _line(axes: Axes, points: Sequence[FigurePoint], shade: str, style: str) -> None:
+    name = points[0].line
+    axes.errorbar(
+        [point.x for point in points],
+        [point.y for point in points],
+        [_reach(points, -1), _reach(points, 1)] if all(point.low is not None for point in points) else None,
+        fmt=style,
+        color=shade,
+        mfc="none" if name == "printed" else shade,
+        ms=5,
+        capsize=3,
+        lw=1.2,
+        label=name,
+    )
+    better = [point for point in points if point.better]
+    axes.plot([point.x for point in better], [point.y for point in better], "o", color=THEORY, ms=7, zorder=5)
+
+
+def _reach(points: Sequence[FigurePoint], side: int) -> list[float]:
+    """From each point to the lower or upper end of its interval."""
+    ends = [point.low if side < 0 else point.high for point in points]
+    return [side * ((point.y if end is None else end) - point.y) for point, end in zip(points, ends, strict=True)]
+
+
+def parts(record: BlockParts) -> Figure:
+    """κ of blocks, of single heads and of the MLP's weights, layer by layer."""
+
+    def drawing(axes: Axes) -> None:
+        layers = [part.layer for part in record.layers]
+        axes.plot(layers, [part.block for part in record.layers], "o-", color=FIXED, label="all heads side by side")
+        axes.plot(layers, [part.head for part in record.layers], "o-", color=SPLIT, label="one head alone")
+        for number in range(min(len(part.mlp) for part in record.layers)):
+            values = [part.mlp[number] for part in record.layers]
+            axes.plot(layers, values, "o-", color=THEORY, label=f"weights of the MLP, {number + 1}")
+        log_axis(axes.yaxis)
+        axes.set(xlabel="layer", ylabel="κ")
+        axes.set_title(plain_text(f"{record.model}, {record.weights}"))
+        axes.legend()
+
+    return framed(drawing)
+
+
+def construction(record: Construction) -> Figure:
+    """The error of the constructed head against its sharpness, a line for each number of points."""
+
+    def drawing(axes: Axes) -> None:
+        for number, points in enumerate(dict.fromkeys(row.points for row in record.rows)):
+            own = [row for row in record.rows if row.points == points]
+            shade = COLOURS[number % len(COLOURS)]
+            axes.plot([r.sharpness for r in own], [r.error for r in own], "o-", color=shade, label=f"{points} points")
+        log_axis(axes.xaxis)
+        log_axis(axes.yaxis)
+        axes.set(xlabel="sharpness c of the scores", ylabel="error (the origin scores 1)")
+        axes.set_title(f"one constructed head of rank {record.dim}")
+        axes.legend()
+
+    return framed(drawing)
+
+
+def statuses(record: Scorecard) -> Figure:
+    """How many claims have each status."""
+    shades = (THEORY, "#7a8a2a", "#b3261e", "#c98a00", GREY)
+
+    def drawing(axes: Axes) -> None:
+        counts = [sum(claim.status == status for claim in record.claims) for status in CLAIM_STATUSES]
+        bars = axes.barh(CLAIM_STATUSES, counts, color=shades)
+        axes.bar_label(bars, padding=3)
+        axes.invert_yaxis()
+        axes.set_xlabel("claims")
+        axes.set_title("two papers, by what the records say")
+
+    return framed(drawing, height=2.6)

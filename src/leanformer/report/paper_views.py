@@ -1,0 +1,104 @@
+"""Views of the paper's figures and tables, and of what is measured for its remarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from leanformer.foundation.formats import parameters, significant
+from leanformer.foundation.records.files import write_text
+from leanformer.paper.construction import Construction
+from leanformer.paper.drawn import PaperFigure, PaperTable, Plan
+from leanformer.paper.parts import BlockParts
+from leanformer.report import tables
+from leanformer.report.figures import paper as figures
+from leanformer.report.views import Figures, RecordView
+
+
+def _plan_rows(plan: Plan) -> list[list[str]]:
+    return [[design.design, parameters(design.params), f"{design.hours:.3g}"] for design in plan.designs]
+
+
+class PaperFigureView(RecordView[PaperFigure]):
+    def table(self, record: PaperFigure) -> Table:
+        title = f"Figure {record.number}: {record.title}"
+        if record.plan is not None and record.scale == "paper" and not record.points:
+            head = ["design", "parameters", f"{record.plan.device.upper()}-hours per seed"]
+            return tables.terminal(title, head, _plan_rows(record.plan), left=1)
+        head = ["", record.x_label, record.y_label, "95 % interval", ""]
+        rows = [
+            [
+                ", ".join(filter(None, (point.panel, point.line))),
+                f"{point.x:g}",
+                significant(point.y) if record.log_y else f"{point.y:.4g}",
+                "" if point.low is None or point.high is None else f"[{point.low:.4g}, {point.high:.4g}]",
+                f"{point.note}{' (better than the original)' if point.better else ''}",
+            ]
+            for point in record.points
+        ]
+        return tables.terminal(title, head, rows, left=1)
+
+    def sentences(self, record: PaperFigure) -> list[str]:
+        return record.sentences()
+
+    def figures(self, record: PaperFigure) -> Figures:
+        return {f"figure-{record.number}": lambda: figures.draw(record)} if record.points else {}
+
+    def rows(self, record: PaperFigure) -> list[dict[str, Any]]:
+        return [point.model_dump() for point in record.points]
+
+
+class PaperTableView(RecordView[PaperTable]):
+    def table(self, record: PaperTable) -> Table:
+        return tables.terminal(f"Table {record.number}: {record.title}", list(record.head), self._cells(record), left=2)
+
+    def _cells(self, record: PaperTable) -> list[list[str]]:
+        return [list(row) for row in record.rows]
+
+    def sentences(self, record: PaperTable) -> list[str]:
+        return record.sentences()
+
+    def rows(self, record: PaperTable) -> list[dict[str, Any]]:
+        return [dict(zip(record.head, row, strict=True)) for row in record.rows]
+
+    def write(self, record: PaperTable, folder: Path) -> list[Path]:
+        page = folder / "table.md"
+        cells = [[tables.markdown_text(cell) for cell in row] for row in record.rows]
+        parts = [f"# Table {record.number}: {record.title}", tables.markdown(list(record.head), cells, left=2)]
+        parts += [f"- {tables.markdown_text(words)}" for words in record.sentences()]
+        write_text(page, "\n\n".join(parts) + "\n")
+        return [page]
+
+
+class PartsView(RecordView[BlockParts]):
+    def table(self, record: BlockParts) -> Table:
+        rows = [
+            [str(part.layer), significant(part.block), significant(part.head), *(significant(k) for k in part.mlp)]
+            for part in record.layers
+        ]
+        head = ["layer", "κ of the block", "κ of one head", *(f"κ of MLP {n + 1}" for n in range(len(rows[0]) - 3))]
+        return tables.terminal(f"{record.model}, {record.weights}, on {record.inputs}", head, rows, left=0)
+
+    def sentences(self, record: BlockParts) -> list[str]:
+        return [record.glance()]
+
+    def figures(self, record: BlockParts) -> Figures:
+        return {"parts": lambda: figures.parts(record)}
+
+    def rows(self, record: BlockParts) -> list[dict[str, Any]]:
+        return [part.model_dump() for part in record.layers]
+
+
+class ConstructionView(RecordView[Construction]):
+    def table(self, record: Construction) -> Table:
+        rows = [[str(r.points), f"{r.sharpness:g}", f"{r.error:.2g}", f"{100 * r.found:.1f} %"] for r in record.rows]
+        head = ["points", "sharpness", "error", "found"]
+        return tables.terminal(f"One head of rank {record.dim}, constructed", head, rows, left=0)
+
+    def figures(self, record: Construction) -> Figures:
+        return {"construction": lambda: figures.construction(record)}
+
+    def rows(self, record: Construction) -> list[dict[str, Any]]:
+        return [row.model_dump() for row in record.rows]

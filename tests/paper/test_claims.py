@@ -1,0 +1,127 @@
+"""The claims: complete, judged by records alone, and the same page every time."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from leanformer.cli.shared import app
+from leanformer.experiments import recipes
+from leanformer.experiments.judging.estimates import estimate
+from leanformer.paper.claims import STATED, judged
+from leanformer.paper.evidence import Evidence
+from leanformer.paper.record import CLAIM_STATUSES, LEANER, QUALITY, Scorecard
+from leanformer.paper.rules import NO_RECORD, Finding, all_of, decided, gain, slope_of
+from leanformer.paper.scorecard import paper
+from leanformer.report import claims as page
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "scorecard.md"
+
+
+@pytest.fixture(scope="module")
+def record() -> Scorecard:
+    return paper(results=ROOT / "results")
+
+
+def test_every_figure_and_table_of_both_papers_has_a_claim() -> None:
+    stated = [claim for claims in STATED.values() for claim in claims]
+    assert len(stated) >= 90
+    assert len({claim.id for claim in stated}) == len(stated)
+    places = " ".join(claim.where for claim in STATED[LEANER])
+    for wanted in (*(f"Figure {n}" for n in range(1, 10)), *(f"Table {n}" for n in range(1, 7))):
+        assert re.search(rf"{wanted}(?!\d)", places) or wanted in ("Figure 6", "Figure 7"), wanted
+    assert "Figures 6 and 7" in places
+    assert "Figure 1" in " ".join(claim.where for claim in STATED[QUALITY])
+
+
+def test_the_commands_of_claims_exist() -> None:
+    commands = typer.main.get_command(app).commands
+    for claim in (claim for claims in STATED.values() for claim in claims):
+        for typed in re.split(r"; |, then ", claim.test):
+            words = typed.replace("torchrun --nproc-per-node 8 -m ", "").split()
+            if words[0] == "python":
+                assert words[1:3] == ["-m", "benchmarks"]
+                assert (ROOT / "benchmarks" / f"{words[3]}.py").is_file()
+                continue
+            assert words[0] == "leanformer", typed
+            assert words[1] in commands, typed
+            if words[1] in ("compare", "sweep"):
+                assert words[2] in recipes.names(), typed
+
+
+def test_without_records_nothing_is_decided_but_what_can_be_computed(tmp_path: Path) -> None:
+    found = judged(Evidence(tmp_path))
+    assert {claim.id for claim in found if claim.status in ("holds", "does not hold here")} == {"observation-head-dim"}
+    assert all(claim.result == NO_RECORD for claim in found if claim.status == "cannot tell")
+    (tmp_path / "theory").mkdir()
+    (tmp_path / "theory" / "theory.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"theory\.json is damaged"):
+        judged(Evidence(tmp_path))
+
+
+def test_what_committed_records_say(record: Scorecard) -> None:
+    """Each is computed; these are what a reader of the records expects."""
+    status = {claim.id: claim.status for claim in record.claims}
+    for holds in ("theorem-edge", "lemma-rank", "head-alone", "mlps-conditioned", "abstract-accuracy", "table-2-loss"):
+        assert status[holds] == "holds", holds
+    for holds in ("qq-construction", "qq-half-rank", "qq-more-heads", "qq-parameters", "qq-depth-helps"):
+        assert status[holds] == "holds", holds
+    for fails in ("figure-2-prediction", "section-3-3-towards-1", "table-3-listops-share", "figure-3-params"):
+        assert status[fails] == "does not hold here", fails
+    assert status["table-2-heads"] != "holds"
+    assert status["params-vit-l"] == "holds under another reading"
+    assert status["accuracy-vit-b"] == "not testable here"
+    for claim in record.claims:
+        assert claim.status in CLAIM_STATUSES
+        assert claim.rule
+        assert claim.test
+        for name in claim.records:
+            assert (ROOT / "results" / name).is_file(), claim.id
+    hours = next(claim.at_scale for claim in record.claims if claim.id == "accuracy-vit-b")
+    assert hours is not None
+    assert re.search(r"30\d A100-hours per seed.*ImageNet-1k", hours)
+
+
+def test_the_page_in_the_documents_is_todays(record: Scorecard) -> None:
+    assert page.markdown(record) == PAGE.read_text(encoding="utf-8")
+    assert page.markdown(paper(results=ROOT / "results")) == page.markdown(record)
+
+
+def test_the_page_is_self_contained_and_escaped(record: Scorecard, tmp_path: Path) -> None:
+    first = record.claims[0].model_copy(update={"result": "<script>x</script> | a `b`", "value": math.nan})
+    changed = record.changed(claims=(first, *record.claims[1:]))
+    text = page.html(changed)
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert not re.search(r"(src|href)=|@import|https?://(?!www\.w3)", text)
+    assert text.count("<article") == text.count("<svg") == len(record.claims)
+    assert "<script" not in page.markdown(changed)
+    assert [file.name for file in page.write(record, tmp_path)] == ["scorecard.md", "scorecard.html"]
+    assert (tmp_path / "scorecard.html").read_text(encoding="utf-8") == page.html(record)
+
+
+def test_rules() -> None:
+    assert [decided(True), decided(False), decided(False, False)] == ["holds", "does not hold here", "cannot tell"]
+    cases = {(1.0, 1.1, 1.2): "holds", (-1.0, -1.1, -1.2): "does not hold here", (-9.0, 0.0, 9.0): "cannot tell"}
+    for values, status in cases.items():
+        assert gain(estimate(values), 0.1, "%", ()).status == status
+    assert gain(estimate((-0.01, 0.0, 0.01)), 0.5, "%", ()).status == "does not hold here", (
+        "no gain as large as the margin"
+    )
+    assert gain(estimate((1.0,)), 0.5, "%", ()).status == "cannot tell"
+    assert slope_of([0, 1, 2], [1, 3, 5]) == pytest.approx(2)
+    holds, fails = Finding("holds", "a"), Finding("does not hold here", "b", 1.0, (0.0, 2.0))
+    both = all_of(lambda _: holds, lambda _: fails)(Evidence(None))
+    assert (both.status, both.result, both.interval) == ("does not hold here", "a; b", (0.0, 2.0))
+
+
+def test_a_table_alone_and_folders_that_are_not_there(tmp_path: Path) -> None:
+    found = paper(results=ROOT / "results", table="Tab. 2", memory=False)
+    assert {row.table for row in found.rows} == {"Tab. 2"}
+    assert {claim.where.split(",")[0] for claim in found.claims} == {"Table 2"}
+    assert all(row.memory is None for row in found.rows)
+    with pytest.raises(ValueError, match="nowhere is not a folder of results"):
+        paper(results=tmp_path / "nowhere")
