@@ -28,7 +28,7 @@ SCRIPTS = (
 def page(start: dict[str, Any]) -> str:
     """The whole page; `start` is what it knows when it is opened."""
     style = "".join(_file(name) for name in STYLES)
-    code = "".join(_as_part(_file(name)) for name in SCRIPTS)
+    code = "".join(_as_part(name) for name in SCRIPTS)
     data = _in_script(start)
     values = {"policy": policy(style, [code]), "style": style, "data": data, "code": code}
     return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], _file("page.html"))
@@ -51,10 +51,16 @@ def _file(name: str) -> str:
     return (resources.files("leanformer.app") / "page" / name).read_text(encoding="utf-8")
 
 
-def _as_part(module: str) -> str:
-    """A module without its imports and exports: all share one scope."""
-    without = re.sub(r"^import [^;]*;\n", "", module, flags=re.MULTILINE)
-    return re.sub(r"^export (?=(async )?function|const|class)", "", without, flags=re.MULTILINE)
+IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+
+
+def _as_part(file: str) -> str:
+    """A module as a part of one script: a function that returns its exports, so that its other names are its own."""
+    module = _file(file)
+    body = EXPORT.sub("", IMPORT.sub(r"const \1 = $\2;", module))
+    exports = ", ".join(EXPORT.findall(module))
+    return f"const ${file.removesuffix('.js')} = (() => {{\n{body}return {{ {exports} }};\n}})();\n"
 
 
 def _in_script(value: Any) -> str:

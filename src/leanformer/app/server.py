@@ -147,6 +147,7 @@ class Explorer:
 
     def _warm_up(self) -> None:
         """Import what requests need, and count the first model, before anyone asks for it."""
+        from leanformer.app import studies  # noqa: F401
         from leanformer.app.designs import setting_of
 
         designs = self._designs()

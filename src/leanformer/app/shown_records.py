@@ -6,9 +6,12 @@ import threading
 from typing import Any
 
 from leanformer.app.folders import RESULT, Folder, Found
+from leanformer.conditioning.measurement import Measurement
+from leanformer.designing.record import DesignRecord
 from leanformer.experiments.sentences import as_sentence
 from leanformer.foundation.records import record_class
 from leanformer.foundation.records.base import Record
+from leanformer.inheriting.record import Inheritance
 from leanformer.paper.record import Scorecard
 from leanformer.paper.scorecard import scorecard
 from leanformer.report.scorecard import sentences as scorecard_sentences
@@ -33,11 +36,11 @@ def shown(folder: Folder, place: str) -> Json:
 def _sentences(record: Record) -> list[str]:
     if isinstance(record, Scorecard):
         return scorecard_sentences(record)
-    for name in ("sentences", "words", "warnings"):
-        found = getattr(record, name, None)
-        if found is not None:
-            return [as_sentence(str(phrase)) for phrase in (found() if callable(found) else found)]
-    return []
+    if isinstance(record, DesignRecord):
+        return record.words
+    if isinstance(record, Measurement):
+        return [as_sentence(phrase) for phrase in record.warnings]
+    return [as_sentence(phrase) for phrase in record.sentences()] if isinstance(record, Inheritance) else []
 
 
 class Paper:

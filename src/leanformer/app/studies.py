@@ -6,7 +6,7 @@ user's task is imported, and nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,12 @@ from leanformer.experiments.sweep import RECORD as SWEEP
 from leanformer.experiments.sweep_records import Sweep, SweepPlan
 from leanformer.foundation import formats
 from leanformer.foundation.records.files import read_lines
-from leanformer.report import cells, comparison, frames
+from leanformer.report import cells, comparison, glue, sweep
 from leanformer.tasks.base import Metric
 from leanformer.training.result import Evaluation, KappaOverLayers, Result
 
 Json = dict[str, Any]
 GLUE = "glue.json"
-MOST_RUNS = 400
-"""Runs whose curves are sent at once."""
 
 
 def study(folder: Folder, place: str) -> Json:
@@ -257,7 +255,7 @@ def _sweep(folder: Folder, path: Path) -> Json:
             "axes": record.axes,
             "varied": record.varied,
             "sentences": [as_sentence(phrase) for phrase in record.sentences()],
-            "table": _table(frames.sweep(record)),
+            "table": {"head": sweep.headings(record), "rows": sweep.rows(record)},
             "cells": [
                 {"title": record.title(cell), "values": cell.values, **_interval(cell.score)} for cell in record.cells
             ],
@@ -297,25 +295,10 @@ def _glue(folder: Folder, path: Path) -> Json:
         "kind": "glue",
         "name": "GLUE",
         "sentences": [as_sentence(phrase) for phrase in record.sentences()],
-        "table": _table(frames.glue(record)),
+        "table": {"head": glue.headings(record), "rows": glue.rows(record)},
         "differences": [_difference(found) for found in record.verdicts],
         "complete": True,
     }
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> Json:
-    """Plain rows as texts; columns without any value are left out."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    used = [name for name in names if any(row.get(name) not in (None, {}, []) for row in rows)]
-    return {"head": used, "rows": [[_cell(row.get(name)) for name in used] for row in rows]}
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return formats.NOTHING
-    if isinstance(value, float):
-        return f"{value:,.4g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 # Runs

@@ -4,7 +4,7 @@ import { cachedValues, readFormula } from "./arithmetic.js";
 import { REGIMES, evaluated, sizesOf } from "./candidates.js";
 import { announce, copyButton, drawn, h, problem, replace, section, shortened } from "./dom.js";
 import { FORMS, emitted } from "./emit.js";
-import { bytes, macs, parameters, percent, significant, whole } from "./formats.js";
+import { NOTHING, bytes, macs, parameters, percent, significant, whole } from "./formats.js";
 import { frontSection, sizesInWords } from "./front.js";
 import { logKappa } from "./gaussian.js";
 import { lines } from "./plots.js";
@@ -230,7 +230,7 @@ function showModel(body, model, plain, wanted) {
     replace(
       place.parts,
       parts("Parameters by part", "parts-params", PARTS, now.candidate.cost.params, now.original.cost.params, (one) => one.total, whole),
-      parts(`Training memory by part, batch ${now.setting.batch}`, "parts-memory", MEMORY, memoryParts(now.candidate), memoryParts(now.original), (one) => one.memory, (value) => (value === undefined ? "below" : bytes(value))),
+      parts(`Training memory by part, batch ${now.setting.batch}`, "parts-memory", MEMORY, memoryParts(now.candidate), memoryParts(now.original), (one) => one.memory, (value) => (value === undefined ? NOTHING : bytes(value))),
     );
     replace(place.guards, guardList(now.candidate));
     if (plot.clientWidth) replace(plot, kappaPlot(Math.max(260, plot.clientWidth), now));
@@ -313,15 +313,15 @@ function showModel(body, model, plain, wanted) {
     body,
     h(
       "div",
-      { class: "columns" },
+      { class: "workbench" },
+      place.figures,
       panel.element,
       h(
         "div",
         { class: "stack" },
         model.origin ? h("p", { class: "quiet-text" }, model.origin) : null,
-        place.figures,
         section("Guards", place.guards),
-        h("section", { class: "card" }, h("h2", null, "Where it goes"), place.parts),
+        section("Costs by part", place.parts, h("p", { class: "quiet-text" }, "Of activations and gradients, the larger counts: they are not needed at the same time.")),
         section("Predicted conditioning", h("p", { class: "quiet-text" }, "κ that a Gaussian block of this size would have. Real attention is far above it: take it as a direction."), plot),
         front.element,
         code.element,

@@ -6,6 +6,7 @@ function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "class") element.classList.add(...value.split(" ").filter(Boolean));
     else if (name === "colour") element.classList.add(`c${value}`);
     else if (name === "share") element.style.width = `${value}%`;
     else if (name in element && (name === "value" || name === "checked" || name === "disabled")) element[name] = value;

@@ -5,7 +5,7 @@ import { number, significant, whole } from "./formats.js";
 import { lines } from "./plots.js";
 import { ask } from "./sources.js";
 
-const KINDS = { measurement: "κ by layer", heads: "κ by heads", ranks: "Ranks of heads", theory: "Theory" };
+const KINDS = { measurement: "κ by layer", heads: "κ by heads", ranks: "Ranks of heads", theory: "Theory", design: "Designs", inheritance: "Lean models of trained ones" };
 const MOST = 6;
 
 const pointOf = (x, [low, y, high], words) => ({ x, y: number(y), low: number(low), high: number(high), words });
@@ -93,7 +93,15 @@ function ranks({ record }) {
   return [table(head, rows, { caption: "Effective rank of W_Q W_Kᵀ by layer" })];
 }
 
-const SHOWN = { measurement, heads, ranks, theory: ({ record }) => [theoryPlot(record)] };
+/** The recommended design of a record, in the design view, where its model is one of a name. */
+function design({ record, sentences }) {
+  const { architecture, regime } = record.recommended;
+  const stages = architecture.stages.map((stage) => [stage.depth, stage.heads, stage.head_dim, stage.mlp_dim].join("x")).join(",");
+  const asked = new URLSearchParams({ model: architecture.name, stages, regime });
+  return [said(sentences), h("p", null, h("a", { href: `#design?${asked}` }, "Open it in the design view"))];
+}
+
+const SHOWN = { measurement, heads, ranks, design, theory: ({ record }) => [theoryPlot(record)] };
 
 async function overlay(places) {
   const found = await Promise.all(places.map((place) => ask("/api/record", { place })));
@@ -117,7 +125,7 @@ export async function measureView(place, asked, found) {
   const open = asked.getAll("open").slice(0, MOST);
   const records = found.records.filter((record) => record.kind in KINDS);
   const trained = found.studies.filter((study) => study.kind === "comparison" && study.finished);
-  const body = h("div", { class: "stack" });
+  const body = h("div", { class: "stack" }, h("p", { class: "waiting" }, "Reading…"));
   const list = h(
     "nav",
     { class: "list card", "aria-label": "Measurements" },
@@ -139,7 +147,7 @@ export async function measureView(place, asked, found) {
       const record = await ask("/api/record", { place: open[0] ?? records[0].place });
       const { model, weights, inputs } = record.record;
       const about = [weights, inputs && `on ${inputs}`].filter(Boolean).join(", ");
-      replace(body, section(shortened(model ?? KINDS[record.kind], 120), about ? h("p", { class: "quiet-text" }, h("bdi", null, shortened(about, 300))) : null, (SHOWN[record.kind] ?? (() => []))(record)));
+      replace(body, section(shortened(model ?? KINDS[record.kind], 120), about ? h("p", { class: "quiet-text" }, h("bdi", null, shortened(about, 300))) : null, (SHOWN[record.kind] ?? (({ sentences }) => said(sentences)))(record)));
     } else replace(body, await alongTraining(trained[0].place));
   } catch (error) {
     replace(body, problem(error));

@@ -3,16 +3,17 @@
 import { h, shortened, svg } from "./dom.js";
 import { significant } from "./formats.js";
 
-const MARGIN = { left: 58, right: 14, top: 12, bottom: 40 };
+const MARGIN = { left: 70, right: 14, top: 12, bottom: 40 };
 
 function ticksOf(low, high, log, most) {
   if (log) {
-    const found = [];
-    for (let power = Math.ceil(Math.log10(low) - 1e-9); power <= Math.log10(high) + 1e-9; power += 1) found.push(10 ** power);
-    if (found.length >= 2) {
-      const every = Math.ceil(found.length / most);
-      return found.filter((_, place) => place % every === 0);
-    }
+    const powers = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high) + 1e-9; power += 1) powers.push(10 ** power);
+    const inside = (value) => value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9);
+    const whole = powers.filter(inside);
+    if (whole.length > 2) return whole.filter((_, place) => place % Math.ceil(whole.length / most) === 0);
+    const finer = powers.flatMap((power) => [power, 2 * power, 5 * power]).filter(inside);
+    if (finer.length > 1) return finer;
   }
   const rough = (high - low) / most;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -63,7 +64,7 @@ function axes(x, y, width, height, labels) {
     ),
     up.map((value) => svg("text", { class: "tick", x: MARGIN.left - 7, y: y.at(value) + 4, "text-anchor": "end" }, tickText(value, y.log))),
     svg("text", { class: "label", x: (MARGIN.left + right) / 2, y: height - 4, "text-anchor": "middle" }, labels.x),
-    svg("text", { class: "label", transform: `translate(12 ${(MARGIN.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, labels.y),
+    svg("text", { class: "label", transform: `translate(13 ${(MARGIN.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, labels.y),
   ];
 }
 
@@ -125,7 +126,7 @@ export function lines({ width, height = 280, series, x: across, y: up, marks = [
     ]),
     series.map((one) => seriesOf(one, x, y)),
   );
-  return h("figure", null, picture, legend(series));
+  return h("figure", null, picture, new Set(series.map((one) => one.name)).size > 1 ? legend(series) : null);
 }
 
 /** Differences with their intervals, one under the other, around zero and the margin. */

@@ -112,7 +112,7 @@ export function controls(model, state, change) {
   const element = h(
     "form",
     { class: "controls card", "aria-label": "Sizes and settings", onsubmit: (event) => event.preventDefault() },
-    h("h2", null, "Design"),
+    h("h2", null, "Sizes"),
     toggles("When heads change", [["fixed", "fixed: keep head_dim"], ["split", "split: keep the width"]], state().regime, change.regime),
     stages,
     WORDS.map((word) => sizes[word].element),

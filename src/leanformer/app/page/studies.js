@@ -77,7 +77,7 @@ function differencesPlot(study) {
     words: `${row.title}: ${signed(row.mean, places)} [${signed(row.low, places)}, ${signed(row.high, places)}], ${row.seeds} seeds`,
     title: `${row.title}: ${signed(row.mean, places)}${row.low === null ? "" : ` [${signed(row.low, places)}, ${signed(row.high, places)}]`}`,
   }));
-  const unit = `difference${rows[0].unit ? `, ${rows[0].unit}` : ""} (more is better)${rows.some((row) => row.margin) ? "; the margin is shaded" : ""}`;
+  const unit = `difference${rows[0].unit ? `, ${rows[0].unit === "%" ? "points" : rows[0].unit}` : ""} (more is better)${rows.some((row) => row.margin) ? "; the margin is shaded" : ""}`;
   return section("Differences", drawn((width) => intervals({ width, rows: worded, unit, label: worded.map((row) => row.words).join("; ") })));
 }
 
@@ -98,7 +98,11 @@ function sweepPlot(study) {
   const cells = (study.cells ?? []).filter((cell) => cell.mean !== null);
   if (axis === null || cells.length < 2) return null;
   const others = study.varied.filter((word) => word !== axis);
-  const groups = Map.groupBy ? Map.groupBy(cells, (cell) => others.map((word) => `${word} ${cell.values[word]}`).join(", ")) : new Map([["", cells]]);
+  const groups = new Map();
+  for (const cell of cells) {
+    const title = others.map((word) => `${word} ${cell.values[word]}`).join(", ");
+    groups.set(title, [...(groups.get(title) ?? []), cell]);
+  }
   const series = Array.from(groups, ([title, here], place) => ({ name: title || study.metric?.name || "score", colour: place % 8, dots: true, whiskers: true, points: here.map((cell) => ({ x: cell.values[axis], y: cell.mean, low: cell.low, high: cell.high, words: `${cell.title}: ${cell.mean}` })).sort((a, b) => a.x - b.x) }));
   const values = study.axes[axis];
   const log = values.every((value) => value > 0) && Math.max(...values) >= 8 * Math.min(...values);
@@ -183,9 +187,9 @@ export async function studiesView(place, asked, found) {
     replace(place, h("h1", null, "Studies"), h("p", { class: "empty" }, "There is no study in this folder yet: ", h("code", null, "leanformer compare"), " makes one, and it is shown here while it trains."));
     return;
   }
-  const body = h("div", { class: "stack", id: "study" }, h("p", { class: "empty" }, "Choose a study."));
+  const body = h("div", { class: "stack", id: "study" }, h("p", { class: found.studies.length || wanted.length ? "waiting" : "empty" }, found.studies.length ? "Reading the study…" : "Choose a run."));
   const back = wanted.length && open !== null ? h("p", null, h("a", { href: address({ open }) }, "← the study")) : null;
-  const runs = h("div", { class: "stack" });
+  const runs = h("div", { class: "stack" }, h("p", { class: "waiting" }, "Reading…"));
   replace(place, h("h1", null, "Studies"), h("div", { class: "columns" }, list(found, open, wanted), h("div", { class: "stack" }, back, wanted.length ? runs : body)));
   if (wanted.length) await runsView(runs, wanted);
   else if (open !== null) await openStudy(body, open);
