@@ -35,6 +35,8 @@ SAVED = "saved:"
 SIZES = ("depth", "heads", "head_dim", "mlp_dim")
 """What the page changes, in the order in which it names them."""
 
+FORMS: tuple[Form, ...] = ("leanformer", "timm", "hf", "yaml")
+
 _COUNTING = threading.Lock()
 """Models are built by one thread at a time: upstream's libraries are not made for more."""
 
@@ -67,10 +69,11 @@ class Designs:
 
     def __init__(self, folder: Folder | None) -> None:
         self.folder = folder
+        self.architecture = functools.lru_cache(maxsize=256)(self._architecture)
         self.model = functools.lru_cache(maxsize=64)(self._model)
         self.closed_form = functools.lru_cache(maxsize=512)(self._closed_form)
 
-    def architecture(self, name: str) -> Architecture:
+    def _architecture(self, name: str) -> Architecture:
         """Of a listed name, or of a saved model inside the folder; nothing else is looked for."""
         with _COUNTING:
             if name.startswith(SAVED):
@@ -98,9 +101,7 @@ class Designs:
             return coefficients(formula(base, setting))
 
     def emitted(self, name: str, stages: Sequence[Sequence[int]], form: Form) -> str:
-        base = self.architecture(name)
-        with _COUNTING:
-            return emit(design_of(base, stages), form)
+        return emit(design_of(self.architecture(name), stages), form)
 
 
 def _known(architecture: Architecture) -> Architecture:
@@ -137,7 +138,7 @@ def described(base: Architecture, name: str) -> Json:
         "steps": {word: _step(base, word) for word in ("head_dim", "mlp_dim")},
         "takes_tokens": _takes_tokens(base),
         "caches": bool(cached_values(base)),
-        "forms": [form for form in get_args(Form) if _has_form(family, form)],
+        "forms": [form for form in FORMS if _has_form(family, form)],
         "python_name": repr(base.name),
         "python_options": "".join(f", {key}={value!r}" for key, value in base.options.items()),
         "yaml": {

@@ -60,8 +60,13 @@ def explore(
         if browser:
             webbrowser.open(explorer.url)
         with suppress(KeyboardInterrupt):
-            threading.Event().wait()
+            _serve(explorer)
     return None
+
+
+def _serve(explorer: Explorer) -> None:
+    """The server has threads of its own: there is nothing to do but wait."""
+    threading.Event().wait()
 
 
 def _exported(path: Path, wanted: list[str], progress: bool | None) -> Path:
@@ -89,5 +94,4 @@ def static(wanted: list[str], say: Any = lambda step: None) -> dict[str, Any]:
             asked = {"precision": precision, "attention": attention, "checkpointing": checkpointing}
             formulas["|".join(asked.values())] = designs.closed_form(name, setting_of(asked))
         found[name] = {"model": model, "formulas": formulas}
-    start = start_of("")
-    return start | {"names": {"": wanted}, "first": wanted[0], "static": found}
+    return start_of("", wanted[0]) | {"names": {"": wanted}, "static": found}

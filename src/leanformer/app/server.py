@@ -38,8 +38,9 @@ HEADERS = {
 class Explorer:
     """The page of one folder, served until it is closed."""
 
-    def __init__(self, folder: Path, port: int | None = None) -> None:
-        """`port` None takes the usual one, or any that is free."""
+    def __init__(self, folder: Path, port: int | None = None, first: str = FIRST_MODEL) -> None:
+        """`port` None takes the usual one, or any that is free; `first` is the model that is shown first."""
+        self.first = first
         self.folder = Folder(folder) if folder.is_dir() else None
         self.path = folder
         self._server = _listening(port)
@@ -58,6 +59,8 @@ class Explorer:
         self._page: str | None = None
         self._tools: dict[str, Any] = {}
         self._making = threading.Lock()
+        self._closing = threading.Event()
+        self._warming = threading.Thread(target=self._warm_up, daemon=True)
 
     @property
     def port(self) -> int:
@@ -69,18 +72,20 @@ class Explorer:
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
-        threading.Thread(target=self._warm_up, daemon=True).start()
+        self._warming.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closing.set()
         self._server.shutdown()
+        self._warming.join()  # a thread inside PyTorch must not outlive the interpreter
         self._server.server_close()
 
     # What is answered. What needs PyTorch is imported with the first request for it.
 
     def page(self) -> str:
         if self._page is None:
-            self._page = page(start_of(str(self.path)))
+            self._page = page(start_of(str(self.path), self.first))
         return self._page
 
     def _search(self) -> Found:
@@ -151,13 +156,14 @@ class Explorer:
         from leanformer.app.designs import setting_of
 
         designs = self._designs()
-        designs.model(FIRST_MODEL)
-        designs.closed_form(FIRST_MODEL, setting_of({}))
+        for prepare in (designs.model, lambda name: designs.closed_form(name, setting_of({}))):
+            if not self._closing.is_set():
+                prepare(self.first)
 
 
-def start_of(folder: str) -> dict[str, Any]:
-    """What the page knows when it is opened. The constants of the theory come later, with PyTorch."""
-    return {"version": __version__, "folder": folder, "names": listed_names(), "first": FIRST_MODEL, "static": None}
+def start_of(folder: str, first: str) -> dict[str, Any]:
+    """What the page knows when it is opened. What needs PyTorch comes later."""
+    return {"version": __version__, "folder": folder, "names": listed_names(), "first": first, "static": None}
 
 
 class _Server(ThreadingHTTPServer):
