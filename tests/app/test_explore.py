@@ -2,7 +2,6 @@
 
 import re
 import urllib.request
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from unittest import mock
@@ -21,14 +20,14 @@ FILES = {path.name: path.read_text(encoding="utf-8") for path in (resources.file
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Counted once, instead of for each of the eight settings."""
     path = tmp_path_factory.mktemp("exported") / "design.html"
     with mock.patch.object(designs, "formula", lambda base, setting: formula(base)):
         shown = call("explore", "--export", str(path), "--model", "farthest-point")
     assert (shown.returncode, shown.stdout) == (0, ""), shown.stderr
     assert "design.html" in shown.stderr.replace("\n", "")
-    yield path
+    return path
 
 
 def test_the_exported_page_needs_no_server(exported: Path) -> None:
@@ -58,7 +57,9 @@ def test_the_page_is_made_of_all_its_files_and_reads_no_html() -> None:
     assert FILES.keys() == {"page.html", *pages.STYLES, *pages.SCRIPTS}
     for name, text in FILES.items():
         assert len(text.splitlines()) <= 500, name
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text), name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text), (
+            name
+        )
 
 
 def test_data_cannot_end_the_element_that_holds_them() -> None:
@@ -72,7 +73,10 @@ def test_data_cannot_end_the_element_that_holds_them() -> None:
     [
         (["explore", "no-such-folder"], "no-such-folder is not a folder"),
         (["explore", "--model", "gpt2"], "--model goes with --export: the explorer itself shows every model"),
-        (["explore", "--export", "x.html", "--model", "vit"], "there is no model of that name: `leanformer models` lists"),
+        (
+            ["explore", "--export", "x.html", "--model", "vit"],
+            "there is no model of that name: `leanformer models` lists",
+        ),
         (["explore", "--port", "99999"], "Invalid value for"),
     ],
 )

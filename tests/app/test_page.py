@@ -132,7 +132,8 @@ COMPUTE = """(asked) => asked.map(({model, formula, sizes, regime, setting}) => 
     params: ["attention", "mlp", "other", "embedding", "head"].map((part) => String(params[part])),
     total: String(params.total), macs: String(macs), saved: String(saved), memory: String(memory),
     guards: found.guards.map((guard) => [guard.name, guard.level, guard.figure, guard.remedy]), kappa: found.kappa,
-    texts: Object.fromEntries(model.forms.filter((form) => form !== "hf").map((form) => [form, emitted(model, sizes, form)])),
+    texts: Object.fromEntries(
+      model.forms.filter((form) => form !== "hf").map((form) => [form, emitted(model, sizes, form)])),
   };
 })"""
 

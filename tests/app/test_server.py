@@ -123,7 +123,15 @@ def test_models_are_listed_names_or_saved_in_the_folder(explorer: Explorer, fold
     status, model = ask(explorer, "/api/model", model="saved:inside/saved")
     assert (status, model["family"], model["caches"]) == (200, "gpt2", True)
     assert model["stages"][0]["heads"] == 4
-    for name in ("saved:../x", "saved:link", "saved:run", "/etc", "../../x", "os:system", str(folder / "inside" / "saved")):
+    for name in (
+        "saved:../x",
+        "saved:link",
+        "saved:run",
+        "/etc",
+        "../../x",
+        "os:system",
+        str(folder / "inside" / "saved"),
+    ):
         status, said = ask(explorer, "/api/model", model=name)
         assert status == 400, name
         assert "error" in said
@@ -176,7 +184,7 @@ def test_damage_is_said_and_the_rest_is_shown(tmp_path: Path) -> None:
 def test_a_folder_that_is_made_later_is_found(tmp_path: Path) -> None:
     with Quiet(tmp_path / "runs", 0) as found:
         assert ask(found, "/api/folder")[1]["exists"] is False
-        assert "there is no folder" in ask(found, "/api/study", place="")[1]["error"]
+        assert "does not exist yet" in ask(found, "/api/study", place="")[1]["error"]
         tiny_run.described(tmp_path / "runs" / "one")
         listed = ask(found, "/api/folder")[1]
         assert (listed["exists"], listed["runs"][0]["place"]) == (True, "one")

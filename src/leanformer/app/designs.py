@@ -9,8 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from leanformer.architecture import REGIMES, Architecture, Stage
 from leanformer.app.folders import CONFIG, Folder
+from leanformer.architecture import REGIMES, Architecture, Stage
 from leanformer.conditioning import gaussian
 from leanformer.costs.cache import cached_values
 from leanformer.costs.closed_forms import Count, Formula, Polynomial, formula
@@ -84,7 +84,7 @@ class Designs:
 
     def _saved(self, place: str) -> Architecture:
         if self.folder is None:
-            raise ValueError("there is no folder with saved models")
+            raise ValueError("saved models need a folder")
         home = saved_in(self.folder.inside(place))
         self.folder.plain(home / CONFIG)  # it must be inside too, and JSON
         found = _known(read_folder(home))
@@ -146,7 +146,10 @@ def described(base: Architecture, name: str) -> Json:
             "tail": f"options: {as_yaml(dict(base.options))}\n",
         },
         "candidates": [
-            [list(REGIMES.values()).index(regime), [[getattr(stage, word) for word in SIZES] for stage in design.stages]]
+            [
+                list(REGIMES.values()).index(regime),
+                [[getattr(stage, word) for word in SIZES] for stage in design.stages],
+            ]
             for design, regime in candidates(base, list(REGIMES.values()))
         ],
     }
@@ -158,9 +161,9 @@ def _has_form(family: Any, form: str) -> bool:
 
 def _step(base: Architecture, word: str) -> int:
     """2 if the family refuses odd sizes, else 1."""
-    odd = [getattr(stage, word) | 1 for stage in base.stages]
+    odd = tuple(replace(stage, **{word: getattr(stage, word) | 1}) for stage in base.stages)
     try:
-        families.family(base.family).canonical(base.resized(**{word: odd if len(odd) > 1 else odd[0]}))
+        families.family(base.family).canonical(replace(base, stages=odd))
     except ValueError:
         return 2
     return 1

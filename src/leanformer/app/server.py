@@ -95,7 +95,7 @@ class Explorer:
 
     def _there(self) -> Folder:
         if self.folder is None:
-            raise ValueError(f"there is no folder {self.path}")
+            raise ValueError(f"the folder {self.path} does not exist yet")
         return self.folder
 
     def _listed(self, asked: Asked) -> Any:
@@ -203,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True  # what was sent with it is not read
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, {"error": "only GET is answered"})
 
-    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_HEAD = _only_get
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_HEAD = _only_get  # noqa: N815
 
     def _refused(self, port: int) -> str:
         """Why a request is not answered: it must come from this page or from the address bar, and mean this server."""

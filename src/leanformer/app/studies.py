@@ -150,7 +150,9 @@ def _comparison_so_far(folder: Folder, path: Path, runs: Status | None) -> Json:
             failed.append(arm)
     known = next((result for found in results.values() for result in found.values()), None)
     curves: Json = {
-        arm: {str(seed): _curve_so_far(folder, folder_of(path, arm, seed), results[arm].get(seed)) for seed in plan.seeds}
+        arm: {
+            str(seed): _curve_so_far(folder, folder_of(path, arm, seed), results[arm].get(seed)) for seed in plan.seeds
+        }
         for arm in plan.arms
     }
     head = {"kind": "comparison", "name": plan.name, "source": plan.source, "margin": plan.margin, "curves": curves}
@@ -197,7 +199,9 @@ def _arm(name: str, architecture: Architecture | None, steps: int | None, found:
     )
 
 
-def _judged(metric: Metric, verdict: ComparisonVerdict, arms: Mapping[str, ArmResult], scores: Mapping[str, Any]) -> Json:
+def _judged(
+    metric: Metric, verdict: ComparisonVerdict, arms: Mapping[str, ArmResult], scores: Mapping[str, Any]
+) -> Json:
     head = ["arm", "layers", "heads", "MLP", "params", cells.metric_with_unit(metric), "κ"]
     rows = [
         [
@@ -212,7 +216,10 @@ def _judged(metric: Metric, verdict: ComparisonVerdict, arms: Mapping[str, ArmRe
     return {
         "metric": asdict(metric),
         "outcome": verdict.outcome,
-        "sentences": ["So far, by the runs that have finished:", *map(as_sentence, verdict.all_words or [verdict.words])],
+        "sentences": [
+            "So far, by the runs that have finished:",
+            *map(as_sentence, verdict.all_words or [verdict.words]),
+        ],
         "table": {"head": head, "rows": rows},
         "differences": _differences(verdict),
         "scores": {arm: {str(seed): score for seed, score in found.items()} for arm, found in scores.items()},

@@ -17,11 +17,14 @@ def explore(
     port: Annotated[
         int | None, typer.Option(metavar="P", min=0, max=65535, help="Of the server [default: 8642 or any free one].")
     ] = None,
-    browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.", show_default=False)] = True,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     export: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the design view as one HTML file instead.", dir_okay=False, rich_help_panel=OUTPUT
+            metavar="FILE",
+            help="Write the design view as one HTML file instead.",
+            dir_okay=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     models: Annotated[
@@ -40,6 +43,7 @@ def explore(
     It answers on this machine only, reads this folder only and changes nothing. Ctrl-C stops it.
     """
     arguments = given(locals())
+    arguments["browser"] = not arguments.pop("no_browser")
     from leanformer.app.explore import explore as run
 
     written = run(**arguments, progress=True)

@@ -18,4 +18,6 @@ def cached_values(architecture: Architecture) -> int:
     if not family.causal:
         return 0
     shared = family.head_unit(architecture)
-    return KEYS_AND_VALUES * sum(stage.depth * (stage.heads // shared) * stage.head_dim for stage in architecture.stages)
+    return KEYS_AND_VALUES * sum(
+        stage.depth * (stage.heads // shared) * stage.head_dim for stage in architecture.stages
+    )

@@ -12,7 +12,7 @@ Form = Literal["timm", "hf", "leanformer", "yaml"]
 
 
 def emit(architecture: Architecture, form: Form) -> str:
-    """The design as a call (`timm`, `leanformer`), as a configuration of Hugging Face (`hf`), or in numbers (`yaml`)."""
+    """The design as a call (`timm`, `leanformer`), as a configuration of Hugging Face (`hf`) or as numbers (`yaml`)."""
     family = families.family(architecture.family)
     if form == "yaml":
         return design_text(architecture)

@@ -41,7 +41,7 @@ async function show() {
     } else {
       const found = await ask("/api/folder");
       if (mine !== turn) return;
-      if (!found.exists) replace(place, h("h1", null, VIEWS[view]), h("p", { class: "empty" }, "There is no folder ", name(START.folder), " yet."));
+      if (!found.exists) replace(place, h("h1", null, VIEWS[view]), h("p", { class: "empty" }, "The folder ", name(START.folder), " does not exist yet."));
       if (found.exists || view === "paper") await { measure: measureView, studies: studiesView, paper: paperView }[view](place, asked, found);
     }
   } catch (error) {
