@@ -17,6 +17,7 @@ from leanformer.app.designs import coefficients, described
 from leanformer.app.server import Explorer
 from leanformer.architecture import REGIMES, Architecture, Stage
 from leanformer.conditioning.measurement import Measurement
+from leanformer.costs.cache import cached_values
 from leanformer.costs.closed_forms import Count, Formula, Polynomial, formula
 from leanformer.costs.setting import STATE_BYTES, Setting
 from leanformer.designing.candidates import evaluate
@@ -121,17 +122,19 @@ def expected(base: Architecture, design: Architecture, regime: Any, closed: Form
         "memory": str(found.cost.memory_bytes),
         "guards": [[guard.name, guard.level, guard.figure, guard.remedy] for guard in found.guards],
         "kappa": found.gaussian,
+        "cache": cached_values(design),
     }
 
 
 COMPUTE = """(asked) => asked.map(({model, formula, sizes, regime, setting}) => {
-  const {evaluated, readFormula, emitted} = globalThis.leanformer;
+  const {cachedValues, evaluated, readFormula, emitted} = globalThis.leanformer;
   const found = evaluated(model, readFormula(formula, BigInt), sizes, regime, setting);
   const {params, macs, saved, memory} = found.cost;
   return {
     params: ["attention", "mlp", "other", "embedding", "head"].map((part) => String(params[part])),
     total: String(params.total), macs: String(macs), saved: String(saved), memory: String(memory),
     guards: found.guards.map((guard) => [guard.name, guard.level, guard.figure, guard.remedy]), kappa: found.kappa,
+    cache: model.caches ? cachedValues(sizes, model.unit) : 0,
     texts: Object.fromEntries(
       model.forms.filter((form) => form !== "hf").map((form) => [form, emitted(model, sizes, form)])),
   };
