@@ -13,6 +13,7 @@ import pytest
 import leanformer as lf
 from leanformer.app.folders import Folder
 from leanformer.app.server import Explorer
+from leanformer.runners.base import Failure
 from support import tiny_run
 from support.architectures import SMALL
 
@@ -198,6 +199,19 @@ def test_links_and_closed_folders_are_not_searched(tmp_path: Path) -> None:
     (root / "circle").symlink_to(root)
     (root / "away").symlink_to(tmp_path / "other")
     assert [run["place"] for run in Folder(root).search().runs] == ["one"]
+
+
+@pytest.mark.parametrize("name", ["diverged.json", "timing.jsonl", "result.json"])
+def test_a_link_among_the_files_of_a_run_is_not_followed(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "root"
+    run = tiny_run.described(root / "arm" / "seed-0")
+    Failure(text="secret").write(tmp_path / "outside.json")
+    (run / name).symlink_to(tmp_path / "outside.json")
+    with Quiet(root, 0) as found:
+        for path, place in (("/api/run", "arm/seed-0"), ("/api/study", "")):
+            status, said = ask(found, path, place=place)
+            assert (status, "link that leads out" in said["error"]) == (400, True)
+            assert "secret" not in str(said)
 
 
 def test_a_port_that_is_taken_is_said(explorer: Explorer, tmp_path: Path) -> None:

@@ -61,6 +61,14 @@ class Folder:
             raise ValueError("there is nothing of that name in this folder")
         return found
 
+    def check_links(self, path: Path) -> None:
+        """A `ValueError` if a file beneath a folder is a link that leads out: who reads the folder would follow it."""
+        for home, _, files in os.walk(path):  # which does not enter folders that are links
+            for name in files:
+                file = Path(home, name)
+                if file.is_symlink() and not file.resolve().is_relative_to(self.root):
+                    raise ValueError("a file in this study is a link that leads out of the folder, so it is not opened")
+
     def place_of(self, path: Path) -> str:
         return "" if path == self.root else str(path.relative_to(self.root))
 

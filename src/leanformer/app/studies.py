@@ -44,6 +44,7 @@ GLUE = "glue.json"
 def study(folder: Folder, place: str) -> Json:
     """A study: its record or what is known so far, and the state of its runs."""
     path = folder.inside(place)
+    folder.check_links(path)
     runs = _status(path)
     shown: Json = {"place": place, "runs": [run.model_dump() for run in runs.runs] if runs else []}
     shown["over"] = runs is None or runs.is_over
@@ -314,6 +315,7 @@ def _glue(folder: Folder, path: Path) -> Json:
 def run(folder: Folder, place: str) -> Json:
     """One run: what it is, and what is known of it so far."""
     path = folder.inside(place)
+    folder.check_links(path)
     shown: Json = {"place": place, "model": (path / "model").is_dir()}
     result = _result(folder, path)
     described = folder.plain(path / RUN) if (path / RUN).is_file() else {}
