@@ -24,6 +24,7 @@ _HOMES = {
     "describe": "models.families",
     "design": "designing.plan",
     "DesignPlan": "designing.plan",
+    "explore": "app.explore",
     "export": "models.exporting",
     "Exported": "models.exporting",
     "FAMILIES": "models.families",
@@ -73,6 +74,7 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
 if TYPE_CHECKING:
+    from leanformer.app.explore import explore as explore
     from leanformer.architecture import Architecture as Architecture
     from leanformer.architecture import Stage as Stage
     from leanformer.conditioning.callbacks import lightning_callback as lightning_callback

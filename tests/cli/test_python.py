@@ -20,10 +20,12 @@ PAIRS = {
     "design": lf.design,
     "glue": lf.glue,
     "inherit": lf.inherit,
+    "explore": lf.explore,
 }
 NO_ARGUMENT = {
     "as_json": "it says how a result is printed: record.to_dict() is the same",
     "emit": "plan.emit(form) is the same",
+    "no_browser": "browser=False is the same",
 }
 """Options without an argument, and why."""
 OTHER_WORD = {
@@ -31,6 +33,7 @@ OTHER_WORD = {
     "--set": "settings",
     "--regime": ("regimes", "keep"),
     "--head-dim": "head_dims",
+    "--model": ("model", "models"),
     "--heads-divisible-by": "heads_multiple",
 }
 """Options that are called otherwise than their argument."""

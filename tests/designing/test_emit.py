@@ -49,5 +49,5 @@ def test_wrong_forms() -> None:
         emit(VIT, "hf")
     with pytest.raises(ValueError, match='"timm" is for image models; gpt2 is not one'):
         emit(lf.architecture_of("gpt2"), "timm")
-    with pytest.raises(ValueError, match="the form must be one of timm, hf, yaml, got 'xml'"):
+    with pytest.raises(ValueError, match="the form must be one of timm, hf, leanformer, yaml, got 'xml'"):
         emit(VIT, "xml")  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def design(
         typer.Option(metavar="SHARE", min=0, max=1, help="Share of their peak that is reached.", rich_help_panel=RUN),
     ] = 0.35,
     emit: Annotated[
-        Literal["timm", "hf", "yaml"] | None,
+        Literal["timm", "hf", "leanformer", "yaml"] | None,
         typer.Option(help="Print only the recommended design, in this form.", rich_help_panel=OUTPUT),
     ] = None,
     out: Out = None,

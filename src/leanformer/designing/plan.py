@@ -105,7 +105,7 @@ class DesignPlan(Shown):
         return self.record().words
 
     def emit(self, form: Form) -> str:
-        """The recommended design to paste: a call ("timm"), a configuration ("hf"), or plain numbers ("yaml")."""
+        """The recommended design to paste: a call ("timm", "leanformer"), a configuration ("hf"), numbers ("yaml")."""
         return emit(self.recommended.architecture, form)
 
     def _recorded(self, candidate: Candidate, run: WholeRun | None = None) -> CandidateRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 import statistics
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from leanformer.foundation.records.files import read_json, worker_in
 from leanformer.runners.base import read_failure
 from leanformer.training.monitoring import step_seconds, steps_done
 from leanformer.training.result import is_finished
-from leanformer.training.run import RUN
+from leanformer.training.run import RESULT, RUN
 
 State = Literal["running", "queued", "stopped", "failed", "done"]
 """Of a run: a process trains it; nothing has been done; it was begun and no process trains it; it diverged; it has a
@@ -117,13 +118,31 @@ def judged(folder: Path) -> RunStatus:
     return next(_trained_here(folder))
 
 
+@functools.lru_cache(maxsize=4096)
+def _finished(folder: Path, stamp: tuple[int, int], name: str, seed: int, steps: int) -> RunStatus | None:
+    """A finished run, which stays as it is while its result does: whoever watches a study reads it once."""
+    if not is_finished(folder):
+        return None
+    speeds = step_seconds(folder)[-RECENT:]
+    speed = statistics.median(speeds) if speeds else None
+    return RunStatus(place="", name=name, seed=seed, state="done", step=steps, steps=steps, step_seconds=speed)
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
 def _judged(folder: Path, place: str, name: str, seed: int, steps: int) -> RunStatus:
+    if done := _finished(folder.absolute(), _stamp(folder / RESULT), name, seed, steps):
+        return done.model_copy(update={"place": place, "reason": read_failure(folder) or ""})
     worker, step = worker_in(folder), steps_done(folder)
     speeds, reason = step_seconds(folder)[-RECENT:], read_failure(folder) or ""
     state: State
-    if is_finished(folder):
-        state, step = "done", steps
-    elif worker:
+    if worker:
         state, reason = "running", ""
     elif reason:
         state = "failed"

@@ -73,6 +73,8 @@ class Family(ABC):
     """How many stages the family has by construction; None where stages are a schedule over layers of one width."""
     residual_branches: ClassVar[bool] = False
     """Whether every attention and every MLP is added to the stream as it is, without a norm or a scale behind it."""
+    causal: ClassVar[bool] = False
+    """Whether a token sees only those before it, so that the models can learn to predict the next one."""
 
     @abstractmethod
     def names(self) -> Sequence[str]:

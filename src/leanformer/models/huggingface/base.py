@@ -44,8 +44,6 @@ class HuggingFaceFamily(Family):
     """Our class for each of transformers' Auto classes."""
     kernels_by_config: ClassVar[bool] = True
     """Whether the config's `attn_implementation` chooses the attention kernel."""
-    causal: ClassVar[bool] = False
-    """Whether a token sees only those before it, so that the models can learn to predict the next one."""
 
     def names(self) -> Sequence[str]:
         return list(self.catalogue)
