@@ -138,5 +138,5 @@ def test_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             Storage("s3://missing/study").write("x", b"1")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with pytest.raises(OSError, match="could not be read: "):
-        Storage("s3://studies/other").listed()
+        Storage(f"{url}/other").listed()
     assert os.environ["AWS_ENDPOINT_URL"]

@@ -9,8 +9,10 @@ import typer
 
 from leanformer.cli.shared import app
 from leanformer.experiments import recipes
+from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.judging.estimates import estimate
 from leanformer.paper.claims import STATED, judged
+from leanformer.paper.claims.vision import COMPARED
 from leanformer.paper.evidence import Evidence
 from leanformer.paper.record import CLAIM_STATUSES, LEANER, QUALITY, Scorecard
 from leanformer.paper.rules import NO_RECORD, Finding, all_of, decided, gain, slope_of
@@ -35,6 +37,15 @@ def test_every_figure_and_table_of_both_papers_has_a_claim() -> None:
         assert re.search(rf"{wanted}(?!\d)", places) or wanted in ("Figure 6", "Figure 7"), wanted
     assert "Figures 6 and 7" in places
     assert "Figure 1" in " ".join(claim.where for claim in STATED[QUALITY])
+
+
+def test_claims_about_image_models_take_all_committed_comparisons_of_them() -> None:
+    """None is left out because of what it says."""
+    committed = (Comparison.read(path) for path in sorted((ROOT / "results").glob("*/comparison.json")))
+    images = {record.name for record in committed if (record.task or {}).get("kind") == "images"}
+    assert images == {"digits", "fashion-mnist"}
+    found = [path.parent.name for path in (ROOT / "results").glob("*/comparison.json")]
+    assert {name for name in found if any(image in name for image in images)} == set(COMPARED)
 
 
 def test_the_commands_of_claims_exist() -> None:

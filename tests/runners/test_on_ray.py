@@ -32,11 +32,12 @@ ray = pytest.importorskip("ray", reason="it is in the extra [cluster], which [de
 def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
-    with pytest.MonkeyPatch.context() as patch, s3_endpoint(patch):  # nodes have credentials of their own: these
+    with pytest.MonkeyPatch.context() as patch, s3_endpoint(patch) as url:  # nodes have credentials of their own: these
         patch.setenv("RAY_worker_niceness", "0")  # the tests beside this one would get all of the processor
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         for _ in range(2):
             made.add_node(num_cpus=1)
+        made.bucket = url
         patch.setenv("RAY_ADDRESS", made.address)
         yield made
         ray.shutdown()
@@ -105,7 +106,7 @@ def test_runs_resume_on_another_node_from_s3(cluster: Any, tmp_path: Path, monke
     whole = described(tmp_path / "whole", steps=40)
     monkeypatch.setenv("LEANFORMER_CACHE", str(tmp_path / "first-host"))
     monkeypatch.setenv("LEANFORMER_LEASE", "2")
-    study = "s3://studies/study"
+    study = f"{cluster.bucket}/study"
     described(Mirror.of(study).folder / "lean" / "seed-0", steps=40)
     Mirror.of(study).send()
     killed = subprocess.run(
@@ -168,12 +169,14 @@ def test_a_run_that_crashes_each_time_is_recorded_and_the_others_are_done(cluste
 
 def test_errors_are_one_line_and_lose_nothing(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = described(tmp_path / "run", steps=6)
+    before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(ValueError, match="no node has room for a run, which takes 64 CPUs, 0 GPUs and"):
         OnRay(Where(on="ray", cpus=64, memory=10**8)).run([folder], lambda *_: None)
     other = {**versions_here(), "leanformer": "9.9"}
     monkeypatch.setattr(on_ray, "versions_here", lambda: other)
     with pytest.raises(ValueError, match=r"the node \S+ has leanformer .* instead of 9.9: install the same version"):
         OnRay(Where(on="ray", memory=10**8)).run([folder], lambda *_: None)
+    assert signal.getsignal(signal.SIGTERM) is before, "Ray's own handler does not stay"
 
 
 def test_a_folder_that_a_node_does_not_see() -> None:

@@ -1,6 +1,7 @@
 """An S3 endpoint on this machine: moto's server, with a bucket."""
 
 import logging
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,8 +10,12 @@ import pytest
 
 
 @contextmanager
-def s3_endpoint(monkeypatch: pytest.MonkeyPatch, bucket: str = "studies") -> Iterator[str]:
-    """Gives the URL of an empty bucket; this process and those that it starts reach it through the environment."""
+def s3_endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Gives the URL of an empty bucket; this process and those that it starts reach it through the environment.
+
+    Servers of one process share their buckets, so each has its own name.
+    """
+    bucket = f"studies-{uuid.uuid4().hex[:8]}"
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # or else it prints every request

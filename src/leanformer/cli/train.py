@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,11 +31,22 @@ from leanformer.cli.shared import (
 )
 from leanformer.foundation.arguments import ArgumentError, writable
 
+if TYPE_CHECKING:
+    from leanformer.training.result import Result
+
 
 def refuse_choices(choices: Mapping[str, Any]) -> None:
     """A run's folder says what is trained on what; a choice beside it would be ignored."""
     if named := [name for name, value in choices.items() if value is not None]:
         raise ArgumentError(f"{{{named[0]}}} does not go with the folder of a run, which says it already: leave it out")
+
+
+def show_result(result: "Result", as_json: bool) -> None:
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        scores = ", ".join(f"{key} {value:.4g}" for key, value in result.final.items() if key != "step")
+        output.print(f"{result.name}, seed {result.seed}, {result.params:,} parameters: {scores}", highlight=False)
 
 
 @app.command()
@@ -131,10 +142,6 @@ def train(
         )
     if not is_first_process():
         return
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        scores = ", ".join(f"{key} {value:.4g}" for key, value in result.final.items() if key != "step")
-        output.print(f"{run.name}, seed {run.seed}, {result.params:,} parameters: {scores}", highlight=False)
+    show_result(result, as_json)
     print_written(f"{shown(folder)}/model, result.json, checkpoints/")
     print_models(str(folder))

@@ -291,6 +291,15 @@ def place_of(out: str | Path | None, usual: str) -> Path:
     return from_first_process(lambda: writable(Path("runs") / usual if out is None else storage.local(out)))
 
 
+def keep_others_out(stack: contextlib.ExitStack, out: Path, name: str = ".lock") -> None:
+    """Lock a folder until the stack is closed; the first process does so for all."""
+
+    def lock() -> None:
+        stack.enter_context(locked(out, name))
+
+    from_first_process(lock)
+
+
 def run_comparison(
     recipe: Recipe,
     out: Path,
@@ -323,7 +332,7 @@ def run_comparison(
     if recipe.training.teacher and not is_saved(recipe.training.teacher):
         raise ValueError(f"training.teacher must be a saved model's folder, got {recipe.training.teacher}")
     with contextlib.ExitStack() as stack:
-        from_first_process(lambda: stack.enter_context(locked(out)))
+        keep_others_out(stack, out)
         data = tasks.load(recipe.task)
         if is_first_process():
             for line in data.contents().lines():

@@ -21,7 +21,7 @@ from leanformer.conditioning.query_key import query_key_ranks
 from leanformer.experiments import summary
 from leanformer.experiments.accepted import AnyRecipe, OfSweep
 from leanformer.experiments.cells import Cell, cells, recipes_of
-from leanformer.experiments.comparison import place_of, run_comparison, without_own_loop
+from leanformer.experiments.comparison import keep_others_out, place_of, run_comparison, without_own_loop
 from leanformer.experiments.comparison_records import ArmResult, Comparison
 from leanformer.experiments.failing import NothingFinished
 from leanformer.experiments.grid import Grid
@@ -38,7 +38,6 @@ from leanformer.experiments.sweep_records import Difference, LeftOut, PlannedCel
 from leanformer.foundation import storage
 from leanformer.foundation.machine import from_first_process, is_first_process
 from leanformer.foundation.records.circumstances import circumstances, fields_of
-from leanformer.foundation.records.files import locked
 from leanformer.foundation.records.keeping import keep, publish
 from leanformer.runners import Where
 from leanformer.training.run import differences
@@ -221,7 +220,7 @@ def _swept(
     found, left_out = cells(recipe, grid, wanted)
     made = recipes_of(recipe, found)
     with contextlib.ExitStack() as stack:
-        from_first_process(lambda: stack.enter_context(locked(out, ".sweep.lock")))
+        keep_others_out(stack, out, ".sweep.lock")
         if _read_plan(out) != there:
             raise ValueError(f"another process has just changed the sweep in {out}: repeat the command")
         for skipped in left_out if is_first_process() else ():

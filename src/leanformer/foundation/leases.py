@@ -168,6 +168,7 @@ class Lease:
     _lost: str = ""
     _seen: float = field(default_factory=time.monotonic)
     _done: threading.Event = field(default_factory=threading.Event)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def file(self) -> str:
@@ -195,8 +196,11 @@ class Lease:
         while not self._done.wait(silence() / BEATS):
             beat += 1
             try:
-                self.look()
-                self.shelf.write(self.file, self.owner.content(beat))
+                with self._writing:
+                    if self._done.is_set():
+                        return  # a file that is written after it was removed would stay
+                    self.look()
+                    self.shelf.write(self.file, self.owner.content(beat))
                 self._seen = time.monotonic()
             except Lost:
                 return
@@ -207,7 +211,7 @@ class Lease:
 
     def give_back(self) -> None:
         self._done.set()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), self._writing:
             if not self._lost:
                 self.shelf.remove(self.file)
 

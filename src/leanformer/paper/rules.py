@@ -100,18 +100,19 @@ def arms(name: str, ours: str, theirs: str, *, tuned: bool = False) -> Judge:
 HELD = "holds if the lean arm's verdict is holds (not worse than the margin), does not if it is loses"
 
 
-def verdict(name: str) -> Judge:
-    """The verdict of lean against the original."""
+def verdict(name: str, *, tuned: bool = False) -> Judge:
+    """The verdict of lean against the original; if asked, with each arm at its best settings."""
 
     def judge(evidence: Evidence) -> Finding:
         record = evidence.comparison(name)
-        if record is None or record.verdict.main is None:
+        holder = record.tuned if record is not None and tuned else record
+        if holder is None or holder.verdict.main is None:
             return UNKNOWN
         statuses: dict[str, ClaimStatus] = {"holds": "holds", "loses": "does not hold here"}
-        found = record.verdict.main
+        found = holder.verdict.main
         interval = found.difference.t and (found.difference.t.low, found.difference.t.high)
-        status = statuses.get(record.verdict.outcome or "", "cannot tell")
-        words = f"{name}: {found.words}"
+        status = statuses.get(holder.verdict.outcome or "", "cannot tell")
+        words = f"{name}{', tuned' if tuned else ''}: {found.words}"
         return Finding(status, words, found.difference.mean, interval or None, (f"{name}/comparison.json",))
 
     return judge

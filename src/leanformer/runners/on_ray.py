@@ -8,10 +8,12 @@ how a run ended is what its task returns.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -64,46 +66,56 @@ class OnRay:
 @contextlib.contextmanager
 def _connected(on: str) -> Iterator[Any]:
     """Ray, connected to the cluster that was asked for. One that this process was connected to already stays so."""
-    import logging
-
     import ray
 
     if ray.is_initialized():
         yield ray
         return
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    with _handlers_kept():
+        _connect(ray, on)
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Ray sets a handler of SIGTERM, and leaves it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _connect(ray: Any, on: str) -> None:
     variables = {name: os.environ[name] for name in CARRIED if os.environ.get(name)}
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    options: dict[str, Any] = {
-        "runtime_env": {"env_vars": variables},
-        "log_to_driver": False,
-        "logging_level": logging.ERROR,
-        "include_dashboard": False,
-    }
+    options: dict[str, Any] = {"runtime_env": {"env_vars": variables}, "logging_level": logging.ERROR}
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         if on == RAY:
-            _connect_or_start(ray, options)
+            _connect_or_start(ray, {**options, "log_to_driver": False})
         else:
-            ray.init(address=on, runtime_env=options["runtime_env"], logging_level=logging.ERROR)
+            ray.init(address=on, **options)
     except (ConnectionError, TimeoutError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"there is no Ray cluster at {on} that this process could connect to: {reason}") from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
 
 
 def _connect_or_start(ray: Any, options: dict[str, Any]) -> None:
     """The cluster that runs on this machine or that RAY_ADDRESS names, or else a new one of this machine's cores."""
-    joined = {key: value for key, value in options.items() if key != "include_dashboard"}
     try:
-        ray.init(address="auto", **joined)
+        ray.init(address="auto", **options)
     except ConnectionError:
         if os.environ.get("RAY_ADDRESS"):
             raise
         os.environ.setdefault("RAY_worker_niceness", "0")  # runs are what this machine is for
-        ray.init(num_cpus=cores(), **options)
+        ray.init(num_cpus=cores(), include_dashboard=False, **options)
 
 
 # One run, on whichever node
@@ -379,6 +391,6 @@ def _in_words(resources: dict[str, float]) -> str:
 
 
 def _how(error: BaseException) -> str:
-    """The first sentence of what Ray says, which goes on for paragraphs."""
+    """The first sentence of what Ray says, which is paragraphs long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
