@@ -18,8 +18,8 @@ from leanformer.runners import Where, choose
 from leanformer.training.run import write_run
 
 RUNS = 24
-STEPS = 400
-ROUNDS = 3
+STEPS = 200
+ROUNDS = 1
 QUEUED = 5000
 
 

@@ -42,7 +42,7 @@ def test_every_figure_and_table_of_both_papers_has_a_claim() -> None:
 def test_claims_about_image_models_take_all_committed_comparisons_of_them() -> None:
     """None is left out because of what it says."""
     committed = (Comparison.read(path) for path in sorted((ROOT / "results").glob("*/comparison.json")))
-    images = {record.name for record in committed if (record.task or {}).get("kind") == "images"}
+    images = {record.name for record in committed if (record.task or {}).get("kind") == "image-classes"}
     assert images == {"digits", "fashion-mnist"}
     found = [path.parent.name for path in (ROOT / "results").glob("*/comparison.json")]
     assert {name for name in found if any(image in name for image in images)} == set(COMPARED)

@@ -32,6 +32,7 @@ ray = pytest.importorskip("ray", reason="it is in the extra [cluster], which [de
 def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
+    handler = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch, s3_endpoint(patch) as url:  # nodes have credentials of their own: these
         patch.setenv("RAY_worker_niceness", "0")  # the tests beside this one would get all of the processor
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
@@ -42,6 +43,7 @@ def cluster() -> Iterator[Any]:
         yield made
         ray.shutdown()
         made.shutdown()
+    signal.signal(signal.SIGTERM, handler)
 
 
 def results(folder: Path) -> dict[str, str]:
@@ -177,6 +179,12 @@ def test_errors_are_one_line_and_lose_nothing(cluster: Any, tmp_path: Path, monk
     with pytest.raises(ValueError, match=r"the node \S+ has leanformer .* instead of 9.9: install the same version"):
         OnRay(Where(on="ray", memory=10**8)).run([folder], lambda *_: None)
     assert signal.getsignal(signal.SIGTERM) is before, "Ray's own handler does not stay"
+
+
+def test_nobody_answers_at_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(ValueError, match="there is no Ray cluster at ray that this process could connect to"):
+        OnRay(Where(on="ray")).run([tmp_path], lambda *_: None)
 
 
 def test_a_folder_that_a_node_does_not_see() -> None:

@@ -107,8 +107,17 @@ def _connect(ray: Any, on: str) -> None:
         raise ValueError(f"there is no Ray cluster at {on} that this process could connect to: {reason}") from error
 
 
+def _check_address() -> None:
+    """Where nobody answers at RAY_ADDRESS, Ray itself would wait for a minute and then end this process."""
+    host, _, port = os.environ.get("RAY_ADDRESS", "").rpartition(":")
+    if host and "/" not in host and port.isdecimal():
+        with socket.create_connection((host, int(port)), timeout=10):
+            pass
+
+
 def _connect_or_start(ray: Any, options: dict[str, Any]) -> None:
     """The cluster that runs on this machine or that RAY_ADDRESS names, or else a new one of this machine's cores."""
+    _check_address()
     try:
         ray.init(address="auto", **options)
     except ConnectionError:
