@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
 import leanformer as lf
 from leanformer.experiments.sweep import read_record
@@ -24,8 +25,6 @@ from leanformer.runners.on_ray import OnRay, train_here, versions_here
 from leanformer.runners.where import Where, needs_of
 from support.s3 import s3_endpoint
 from support.tiny_run import described, recipe
-
-ray = pytest.importorskip("ray", reason="it is in the extra [cluster], which [dev] contains")
 
 
 @pytest.fixture(scope="module")
