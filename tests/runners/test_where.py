@@ -1,6 +1,7 @@
 """What people say about where runs run, checked."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,16 +35,17 @@ def test_good_choices() -> None:
     assert Where.of(given) == Where("ray://head:10001", 4, 0, 0.5, 1, 8 * 10**9)
 
 
-def test_own_loops_run_here(tmp_path: Any) -> None:
+def test_own_loops_run_here(tmp_path: Path) -> None:
     for argument in ({"on": "ray"}, {"memory": "1GB"}, {"out": "s3://bucket/x"}):
         with pytest.raises(ValueError, match=f"{next(iter(argument))} (does not go with train or|must be a folder)"):
             lf.compare(train=lambda model, seed, folder: 1.0, original="gpt2", lean="depth=2", **argument)
 
 
-def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r'on="ray" needs Ray: pip install "leanformer\[cluster\]"'):
-        lf.compare("digits", on="ray", out="unused")
+    with pytest.raises(ValueError, match=r"on='ray' needs Ray: pip install \"leanformer\[cluster\]\""):
+        lf.compare("digits", on="ray", out=tmp_path / "study")
+    assert not (tmp_path / "study").exists()
 
 
 def test_the_command_names_its_option() -> None:

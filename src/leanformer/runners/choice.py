@@ -27,9 +27,8 @@ def choose(where: Where = Where(), threads: int = 1, log_with: str = "") -> Runn
     if where.on != LOCAL:
         if machine.process_count() > 1:
             raise ValueError(f'on="{where.on}" places whole runs itself: start it as one process, not with torchrun')
-        from leanformer.runners.on_ray import OnRay, check_ray
+        from leanformer.runners.on_ray import OnRay
 
-        check_ray(where.on)
         return OnRay(where, threads, log_with)
     jobs = default_jobs(threads) if where.jobs is None else where.jobs
     if machine.process_count() > 1 or jobs == 1:

@@ -39,14 +39,6 @@ WAITING_SECONDS = 30.0
 """After so long without any run that runs, it is said what the cluster lacks."""
 
 
-def check_ray(on: str) -> None:
-    """Raise a `ValueError` if Ray is not installed."""
-    try:
-        import ray  # noqa: F401
-    except ImportError as error:
-        raise ValueError(f'on="{on}" needs Ray: pip install "leanformer[cluster]"') from error
-
-
 @dataclass(frozen=True)
 class OnRay:
     """A cluster that is connected to for the time of the runs."""
@@ -58,7 +50,6 @@ class OnRay:
     def run(self, folders: Sequence[Path], listen: Listener) -> None:
         if not folders:
             return
-        check_ray(self.where.on)
         with _connected(self.where.on) as ray:
             _Cluster(ray, self, listen).run(list(folders))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ class Where:
         on = LOCAL if given["on"] is None else str(given["on"])
         if on not in (LOCAL, RAY) and not re.fullmatch(r"ray://[^\s/]+:\d+", on):
             raise ArgumentError('{on} must be "local", "ray" or "ray://HOST:10001", got {given!r}', given=given["on"])
+        if on != LOCAL and find_spec("ray") is None:
+            raise ArgumentError('{on}={given!r} needs Ray: pip install "leanformer[cluster]"', given=on)
         for name, least in (("jobs", 1), ("retries", 0)):
             value = given[name]
             if value is not None and (not isinstance(value, Integral) or isinstance(value, bool) or value < least):
