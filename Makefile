@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo test test-all fuzz lint format bench constraints clean
+.PHONY: help install demo test test-all fuzz lint docs format bench constraints clean
 help:
 	@echo "make demo    install, then train original, lean and control side by side, and say what holds"
 	@echo "make test    install, then lint, type-check and run the tests;  make test-all  with every sampled test complete"
-	@echo "make lint    formatting, lint and types only;  make format  fixes what it can"
+	@echo "make lint    formatting, lint, types and documentation only;  make format  fixes what it can"
+	@echo "make docs    the documentation site, into build/site: open build/site/index.html"
 	@echo "make fuzz    attack designs, folders, commands, data and matrices for about half an hour;  SEED=1 SCALE=0.1 for others"
 	@echo "make bench   speed ratios, measured side by side on this machine"
 
@@ -27,6 +28,11 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(MAKE) --no-print-directory docs
+
+# A link that leads nowhere, a page outside the menu or a name without documentation is an error.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: install
 	$(BIN)/ruff format .

@@ -1,7 +1,7 @@
 """`python -m benchmarks.growth`: does a model compute the same function after heads and neurons are added?
 
 A model of every family with noise on all its weights, before and after `lf.inherit`; the largest difference of any
-output, beside the largest output. Writes results/bench/growth.json and prints the table of docs/trained_models.md.
+output, beside the largest output. Writes results/bench/growth.json and prints the table of docs/how_to/trained_models.md.
 """
 
 from pathlib import Path
@@ -64,7 +64,7 @@ def measured(name: str, sizes: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """As docs/trained_models.md has it."""
+    """As docs/how_to/trained_models.md has it."""
     lines = ["| model | largest output | heads, fresh | heads, copied | neurons |", "|---|---:|---:|---:|---:|"]
     for row in rows:
         shown = " | ".join(f"{row[way]:.1e}" if row[way] else "0" for way in ("fresh", "copied", "neurons"))

@@ -22,7 +22,9 @@ from support.architectures import SMALL
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if FENCE.search(page.read_text())]
+PAGES = [
+    page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if FENCE.search(page.read_text())
+]
 
 
 def small_recipe(name: str) -> Any:
@@ -78,5 +80,5 @@ def test_the_snippets_run(page: Path) -> None:
 
 def test_every_page_is_linked_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for page in (ROOT / "docs").glob("*.md"):
+    for page in (ROOT / "docs").rglob("*.md"):
         assert page.name in readme

@@ -122,7 +122,7 @@ STUMBLES = re.compile(
 
 
 @pytest.mark.parametrize(
-    "path", [*FILES, *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))], ids=name_of
+    "path", [*FILES, *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))], ids=name_of
 )
 def test_the_english_is_plain(path: Path) -> None:
     if path.name == "CHANGELOG.md":

@@ -1,4 +1,4 @@
-"""docs/own_data.md as a reader follows it: every command is run, with small models and few steps."""
+"""docs/how_to/own_data.md as a reader follows it: every command is run, with small models and few steps."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from leanformer.experiments import forecast
 from support.command import call
 from support.texts import reviews, write_table
 
-PAGE = (Path(__file__).parents[2] / "docs" / "own_data.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how_to" / "own_data.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^leanformer (.*)$", PAGE, re.MULTILINE)
 SMALL = ["--original", "depth=2,heads=2,head_dim=8,width=16,mlp_dim=32", "--lean", "depth=1", "--arms", "lean"]
 QUICK = ["--steps", "1", "--batch", "4", "--seeds", "1", "--jobs", "1", "--set", "training.probe=0"]

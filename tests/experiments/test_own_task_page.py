@@ -1,4 +1,4 @@
-"""docs/own_task.md as a reader follows it: the file is saved, and the commands are run."""
+"""docs/how_to/own_task.md as a reader follows it: the file is saved, and the commands are run."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import pytest
 from leanformer.foundation.registry import CODE_VARIABLE
 from support.command import call
 
-PAGE = (Path(__file__).parents[2] / "docs" / "own_task.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how_to" / "own_task.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)

@@ -128,7 +128,7 @@ def test_a_function_that_returns_a_recipe_is_compared(tmp_path: Path) -> None:
 
 
 def test_the_decoder_of_a_billion_costs_what_its_pages_say() -> None:
-    """Every figure of the recipe's help and of docs/large_models.md, by the cost model."""
+    """Every figure of the recipe's help and of docs/how_to/large_models.md, by the cost model."""
     recipe, text = recipes.recipe("decoder-1b"), " ".join(recipes.description("decoder-1b").split())
     training, runs, memory, rows = recipe.training, {}, {}, []
     for arm, design in recipe.architectures().items():
@@ -154,7 +154,7 @@ def test_the_decoder_of_a_billion_costs_what_its_pages_say() -> None:
     assert f"{whole['lean']:.0f} for lean and {whole['shallow']:.0f} for shallow; {total} for all 9 runs" in text
     assert f"One device holds {memory['original', 8]} GB on 8 and {memory['original', 64]} GB on 64" in text
     assert f"of lean {memory['lean', 8]} and {memory['lean', 64]} GB" in text
-    page = (Path(__file__).parents[2] / "docs" / "large_models.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "large_models.md").read_text(encoding="utf-8")
     assert "\n".join(rows) in page
     assert f"take {total} H100-hours" in page
     assert round(training.steps * training.batch * 2048 / 1e9) == 21

@@ -20,7 +20,7 @@ from leanformer.paper.scorecard import paper
 from leanformer.report import claims as page
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "scorecard.md"
+PAGE = ROOT / "docs" / "findings" / "scorecard.md"
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def _rank(original: Stage, stage: Stage, tokens: int, regime: Regime) -> Iterato
     figure = (
         f"heads of {stage.head_dim} (was {original.head_dim}) have {share:.0f} % of the rank of width "
         f"{stage.width}, over {tokens} tokens. Measured: {findings.evidence(stage.head_dim)}; {findings.COUNTERPOINT} "
-        "(docs/guards.md)"
+        "(docs/concepts/guards.md)"
     )
     remedy = "keep head_dim instead of the width" if regime == "split" else f"use heads of {original.head_dim}"
     yield Guard("rank", findings.level(stage.head_dim), figure, remedy)

@@ -146,7 +146,7 @@ def compare(
     >>> lf.compare("images", data="photos", model="vit_small_patch16_224", lean={"depth": 7, "heads": 8})
 
     It takes what `leanformer compare` takes, and writes the same files. A training loop of one's own takes the place of
-    the recipe (docs/own_loop.md):
+    the recipe (docs/how_to/own_loop.md):
 
     >>> lf.compare(train=fine_tune, original="gpt2", lean="depth=6,heads=24", metric="perplexity", margin=0.5, seeds=5)
 
@@ -169,7 +169,7 @@ def compare(
         settings: any others, such as {"training.clip": 0.5, "task.shift": 2} or ["training.clip=0.5"].
         budget: what is held equal: steps, epochs, tokens, flops or time, with or without an amount ("time=10m"); the
             recipe's by default.
-        data: your data, or the folder that holds the recipe's data sets (docs/own_data.md).
+        data: your data, or the folder that holds the recipe's data sets (docs/how_to/own_data.md).
         text_column, label_column: where a table has the texts and the labels; by default one of the usual names.
         held_out: which share is held out, where the data have no held-out part.
         skip_bad: whether to train without what cannot be read; by default it is an error.
@@ -198,7 +198,7 @@ def compare(
         time_limit: of a run of `train` or `command`: seconds, or a text such as "30m".
         name: of such a comparison [default: the function's or the script's].
         on: where runs run: "local" (default), "ray" for the Ray cluster that runs on this machine or that RAY_ADDRESS
-            names, or else for a new one of this machine, or "ray://HOST:10001" (docs/cluster.md).
+            names, or else for a new one of this machine, or "ray://HOST:10001" (docs/how_to/cluster.md).
         jobs: runs at a time [default: one per GPU or per core, on Ray as many as fit; 1 for `train` and `command`].
         retries: further attempts, from the last checkpoint, at a run whose process or node died [default: 2].
         cpus, gpus, memory: what one run takes of a Ray cluster, in numbers and bytes ("8GB") [default: its threads, a

@@ -136,7 +136,7 @@ def sweep(
     >>> record = lf.sweep("digits", vary={"heads": [1, 2, 4, 8], "regime": ["fixed", "split"]})
 
     It takes what `leanformer sweep` takes, and writes the same files. With a training loop of one's own
-    (docs/own_loop.md), `model` is a function of what is varied:
+    (docs/how_to/own_loop.md), `model` is a function of what is varied:
 
     >>> lf.sweep(train=fit, model=lambda depth, heads: MyModel(depth, heads), heads=[1, 2, 4], depth=[2, 4])
 

@@ -226,7 +226,7 @@ class Data(ABC):
         """
         raise ValueError(
             f"{self.source} has no part that settings can be tuned on: its class of data, {type(self).__name__}, "
-            f"needs a method for_tuning (docs/own_task.md)"
+            f"needs a method for_tuning (docs/how_to/own_task.md)"
         )
 
     def changed(self: Same, **attributes: Any) -> Same:

@@ -43,7 +43,7 @@ def test_the_page_of_glue_is_what_its_record_gives() -> None:
 
 def test_the_error_rates_in_the_documentation_are_those_of_the_record() -> None:
     record = Simulation.read(RESULTS / "judge-simulation" / "simulation.json")
-    shown = (RESULTS.parent / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    shown = (RESULTS.parent / "docs" / "findings" / "error_rates.md").read_text(encoding="utf-8")
     assert simulation.markdown(record) in shown
     assert simulation.note(record) in shown
     assert record.within_bounds()
@@ -76,7 +76,7 @@ def test_the_default_comparison_was_decided_with_every_set_of_seeds() -> None:
 
 @pytest.mark.parametrize("steps", [500, 1500])
 def test_the_tuned_losses_are_those_of_the_page(steps: int) -> None:
-    page = (RESULTS.parent / "docs" / "comparing.md").read_text(encoding="utf-8")
+    page = (RESULTS.parent / "docs" / "findings" / "language.md").read_text(encoding="utf-8")
     record = Comparison.read(RESULTS / f"tuned-tinystories-{steps}" / "comparison.json")
     assert record.tuned is not None
     assert record.tuning is not None

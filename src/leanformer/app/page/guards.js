@@ -25,7 +25,7 @@ function rank(known, original, stage, tokens, regime) {
   const figure =
     `heads of ${stage.head_dim} (was ${original.head_dim}) have ${share} % of the rank of width ` +
     `${stage.width}, over ${tokens} tokens. Measured: ${evidenceOf(known, stage.head_dim)}; ${known.counterpoint} ` +
-    "(docs/guards.md)";
+    "(docs/concepts/guards.md)";
   const remedy = regime === "split" ? "keep head_dim instead of the width" : `use heads of ${original.head_dim}`;
   return [{ name: "rank", level: levelOf(known, stage.head_dim), figure, remedy }];
 }

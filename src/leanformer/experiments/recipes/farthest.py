@@ -64,7 +64,7 @@ def farthest() -> Recipe:
 
     Command: leanformer compare farthest, leanformer sweep farthest
     Time: 3 minutes on 2 cores, 4 arms × 3 seeds; the sweep of 10 designs 10 minutes.
-    Score: see docs/guards.md. The origin scores 1, the best multiple of the point itself 0.82.
+    Score: see docs/findings/heads_and_rank.md. The origin scores 1, the best multiple of the point itself 0.82.
     """
     return _recipe("farthest", tasks.FarthestPoint(), small(), LAPTOP, FIGURE_1)
 

@@ -17,7 +17,7 @@ def decoder_1b() -> Recipe:
     for lean and 129 for shallow; 1,269 for all 9 runs. One device holds 22.4 GB on 8 and 4.2 GB on 64; of lean 20.5
     and 3.9 GB.
     Your own texts have a held-out part of 0.1 by default, which is far too much here: give --held-out 0.001.
-    Lean is what `leanformer design` recommends for 70 % of the parameters. docs/large_models.md says more.
+    Lean is what `leanformer design` recommends for 70 % of the parameters. docs/how_to/large_models.md says more.
     """
     original = models.architecture_of(
         "llama", width=2048, depth=22, heads=32, head_dim=64, mlp_dim=5632, kv_groups=8, vocab_size=32_000

@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from leanformer.architecture import Architecture
+from leanformer.foundation.records.described import Described
 from leanformer.foundation.records.files import plain, read_json, write_json
 from leanformer.foundation.records.views import Shown
 
@@ -145,7 +146,7 @@ class Record(RecordPart, Shown):
     @classmethod
     def schema_of_file(cls) -> Json:
         """The JSON Schema of the record's file."""
-        schema = cls.model_json_schema(mode="serialization")
+        schema = cls.model_json_schema(mode="serialization", schema_generator=Described)
         head: Json = {"kind": {"const": cls.kind}, "version": {"const": cls.version}}
         if cls._has_checksum(cls.version):
             head["checksum"] = {"type": "string"}
