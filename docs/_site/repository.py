@@ -1,7 +1,7 @@
 """Pages link to files of the repository outside docs/, as ../../results/x.json, so that they also work in a checkout.
 
-The site has these files under repository/. A link to a file that does not exist is left as it is, and strict builds then
-fail.
+The site has these files under repository/. A link to a file that does not exist is left as it is, and a strict build
+then fails.
 """
 
 import os

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from leanformer.foundation.registry import lazily as _lazily
 from leanformer.models.registration import arrange as _arrange_registration
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Architecture": "architecture",

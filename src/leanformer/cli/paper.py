@@ -40,7 +40,7 @@ ScaleOption = Annotated[
 ]
 Results = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Folder of records [default: results/ here, or of the source tree]."),
+    typer.Option(metavar="FOLDER", help="Folder of records [default: results/ here, or those of the package]."),
 ]
 
 

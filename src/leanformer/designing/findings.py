@@ -1,6 +1,7 @@
 """What committed sweeps measured of heads that split the width, and the level of warning that follows from it.
 
-docs/findings/heads_and_rank.md has the figures and how they were made. A test compares this data with the records in results/.
+docs/findings/heads_and_rank.md has the figures and how they were made. A test compares this data with the records in
+results/.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ SCORECARD = "paper/scorecard.json"
 
 
 def committed_results() -> Path | None:
-    """The folder of committed results: here, or that of the source tree that the package runs from."""
-    for folder in (Path("results"), Path(__file__).parents[3] / "results"):
+    """The folder of committed results: here, that of the source tree, or what was installed with the package."""
+    for folder in (Path("results"), Path(__file__).parents[3] / "results", Path(__file__).parent / "results"):
         if any((folder / name).is_file() for name in (SCORECARD, "theory/theory.json")):
             return folder
     return None

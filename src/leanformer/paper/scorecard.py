@@ -33,7 +33,7 @@ def paper(
     """Every claim of both papers with its status, and the recount of the printed tables, from committed records.
 
     Args:
-        results: a folder of records [default: results/ here, or that of the source tree].
+        results: a folder of records [default: results/ here, or those of the package].
         table: only rows and claims of this table or figure, such as "Tab. 4" or "Fig. 3".
         recount: whether to build and count every model again, which takes a minute, in place of the recorded counts.
         memory: whether to count, or show, the training memory of image models too.
