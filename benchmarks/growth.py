@@ -1,7 +1,8 @@
 """`python -m benchmarks.growth`: does a model compute the same function after heads and neurons are added?
 
 A model of every family with noise on all its weights, before and after `lf.inherit`; the largest difference of any
-output, beside the largest output. Writes results/bench/growth.json and prints the table of docs/how_to/trained_models.md.
+output, beside the largest output. Writes results/bench/growth.json and prints the table of
+docs/how_to/trained_models.md.
 """
 
 from pathlib import Path

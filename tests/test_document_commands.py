@@ -38,7 +38,6 @@ RUN_BY_THEIR_OWN_TEST = ("own_data.md", "own_task.md")
 ELSEWHERE = {
     r"^explore( results)?$": "serves until it is stopped; tests/app drives it in a browser",
     r"decoder-1b": "1.1 billion parameters; tests/experiments/test_recipes.py counts them",
-    r"imagenet-": "needs ImageNet",
     r"s3://|ray": "needs a cluster or a bucket; tests/runners has both",
     r"^status .*--watch": "waits for runs of another process; tests/experiments/test_status.py",
     r"--tune lr(?!.*--tune-share 0.25)": "many trainings; one such command runs here, tests/experiments/tuning",
@@ -64,6 +63,7 @@ SMALLER = [
         "compare images --original depth=2,width=16,head_dim=8 --lean depth=1 ",
     ),
     (r"texts --data", "texts --set task.length=32 --data"),
+    (r"--vary heads=3,6,12,24", "--vary heads=3,6"),
     (r"sweep images", "sweep images --original depth=1"),
     (r"llama --tokens 2048", "llama --tokens 64"),
     (r"--export design.html .*", "--export design.html --model vit_tiny_patch16_224"),

@@ -48,7 +48,7 @@ def prepared(page: str) -> dict[str, Any]:
     if page == "trained_models.md":
         sizes = dict(width=24, depth=6, heads=12, head_dim=2, mlp_dim=8, vocab_size=9, max_position_embeddings=16)
         lf.save_pretrained(lf.create("bert-base-uncased", **sizes), "path/to/minilm")
-    if page != "conditioning.md":
+    if page != "measure.md":
         return {"lf": lf}
     model = families.build(SMALL["vit"])
     generator = torch.Generator().manual_seed(0)

@@ -90,6 +90,12 @@ def test_bad_arguments_are_one_line(
     assert not list(tmp_path.iterdir())
 
 
+def test_an_export_is_refused_before_anything_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"file cannot be written to: .*; name another folder by export"):
+        lf.explore(export=tmp_path / "file" / "page.html")
+
+
 def test_an_export_takes_a_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"export takes the name of a file, such as design\.html, got the folder"):
         lf.explore(export=tmp_path)

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from leanformer.app.pages import page
 from leanformer.app.server import Explorer, start_of
-from leanformer.foundation.arguments import ArgumentError, check_types, names
+from leanformer.foundation.arguments import ArgumentError, check_types, names, writable
 from leanformer.foundation.progress import working
 from leanformer.foundation.records.files import write_text
 
@@ -72,6 +72,7 @@ def _serve(explorer: Explorer) -> None:
 def _exported(path: Path, wanted: list[str], progress: bool | None) -> Path:
     if path.is_dir():
         raise ArgumentError("{export} takes the name of a file, such as design.html, got the folder {path}", path=path)
+    writable(path.parent, "export")
     with working("counting", progress) as say:
         known = static(wanted, say)
     write_text(path, page(known))

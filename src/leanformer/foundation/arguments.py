@@ -120,7 +120,7 @@ def texts(given: str | Iterable[str]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def writable(folder: Path) -> Path:
+def writable(folder: Path, argument: str = "out") -> Path:
     """The folder, if results can be written to it. Nobody should learn after hours of work that they cannot."""
     made: list[Path] = []
     try:
@@ -131,7 +131,9 @@ def writable(folder: Path) -> Path:
     except (OSError, ValueError) as error:  # ValueError: the name holds a null character
         reason = getattr(error, "strerror", None) or error
         raise ArgumentError(
-            "{folder} cannot be written to: {reason}; name another folder by {out}", folder=folder, reason=reason
+            f"{{folder}} cannot be written to: {{reason}}; name another folder by {{{argument}}}",
+            folder=folder,
+            reason=reason,
         ) from error
     finally:
         for place in made:
