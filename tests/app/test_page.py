@@ -346,6 +346,11 @@ def test_a_study_is_watched_while_it_trains(browser: Browser, folder: Path, expl
     # κ along training, and the scorecard
     page.goto(f"{explorer.url}#measure?study=study")
     expect(page.get_by_role("heading", name="κ along training")).to_be_visible()
+    assert watched.violations() == []
+    # κ of a trained model, measured now
+    page.get_by_role("link", name="study/lean/seed-0").click()
+    expect(page.get_by_role("table", name="κ by layer").locator("tbody tr")).to_have_count(1)
+    assert watched.violations() == []
     page.goto(f"{explorer.url}#paper")
     expect(page.get_by_role("region", name="Scorecard").locator("tbody tr")).to_have_count(2)
     assert watched.violations() == []

@@ -217,3 +217,29 @@ def test_a_link_among_the_files_of_a_run_is_not_followed(tmp_path: Path, name: s
 def test_a_port_that_is_taken_is_said(explorer: Explorer, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"port {explorer.port} cannot be used: Address already in use; choose"):
         Explorer(tmp_path, explorer.port)
+
+
+# Measuring on demand
+
+
+def test_a_saved_model_is_measured_on_demand(explorer: Explorer) -> None:
+    status, found = ask(explorer, "/api/measure", place="inside/saved")
+    assert (status, found["kind"], found["place"]) == (200, "measurement", "inside/saved")
+    kappas = [layer["kappa"]["median"] for layer in found["record"]["layers"]]
+    measured = lf.measure(explorer.path / "inside" / "saved", 4, random=True, progress=False)
+    assert kappas == [layer.kappa.median for layer in measured.layers]
+
+
+def test_what_is_not_a_saved_model_is_not_measured(explorer: Explorer, folder: Path, tmp_path: Path) -> None:
+    assert ask(explorer, "/api/measure", place="run") == (
+        400,
+        {"error": "run is not a saved model: it has no config.json"},
+    )
+    assert ask(explorer, "/api/measure", place="../inside")[0] == 400
+    linked = folder / "linked"
+    linked.mkdir()
+    (tmp_path / "weights").write_bytes(b"")
+    (linked / "config.json").write_text("{}")
+    (linked / "model.safetensors").symlink_to(tmp_path / "weights")
+    status, said = ask(explorer, "/api/measure", place="linked")
+    assert (status, "link that leads out of the folder" in said["error"]) == (400, True)

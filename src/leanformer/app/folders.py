@@ -67,7 +67,7 @@ class Folder:
             for name in files:
                 file = Path(home, name)
                 if file.is_symlink() and not file.resolve().is_relative_to(self.root):
-                    raise ValueError("a file in this study is a link that leads out of the folder, so it is not opened")
+                    raise ValueError("a file in it is a link that leads out of the folder, so it is not opened")
 
     def place_of(self, path: Path) -> str:
         return "" if path == self.root else str(path.relative_to(self.root))

@@ -53,6 +53,7 @@ class Explorer:
             "/api/study": self._study,
             "/api/run": self._run,
             "/api/record": self._record,
+            "/api/measure": self._measure,
             "/api/paper": self._paper,
             "/api/scorecard": self._scorecard,
         }
@@ -137,6 +138,13 @@ class Explorer:
         from leanformer.app.shown_records import shown
 
         return shown(self._there(), asked["place"])
+
+    def _measure(self, asked: Asked) -> Any:
+        from leanformer.app.measuring import Measuring
+
+        with self._making:
+            measuring = self._tools.setdefault("measuring", Measuring(self._there()))
+        return measuring.measured(asked["place"])
 
     def _papers(self) -> Any:
         from leanformer.app.shown_records import Paper

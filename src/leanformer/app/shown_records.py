@@ -29,8 +29,12 @@ def shown(folder: Folder, place: str) -> Json:
     kind = written.get("kind") if isinstance(written, dict) else None
     if not isinstance(kind, str) or kind in AS_PLAIN or path.name == RESULT:
         raise ValueError(f"{path.name} is not a record that is shown by itself")
-    record = record_class(kind).parse(written, path.name)
-    return {"place": place, "kind": kind, "record": record.to_dict(), "sentences": _sentences(record)}
+    return as_shown(record_class(kind).parse(written, path.name), place)
+
+
+def as_shown(record: Record, place: str) -> Json:
+    """What the page gets of a record."""
+    return {"place": place, "kind": record.kind, "record": record.to_dict(), "sentences": _sentences(record)}
 
 
 def _sentences(record: Record) -> list[str]:
@@ -61,7 +65,5 @@ class Paper:
         """Count the parameters of every printed row now: some seconds, without memory."""
         with self._lock:
             if self._counted is None:
-                record = scorecard(memory=False)
-                sentences = scorecard_sentences(record)
-                self._counted = {"kind": record.kind, "place": "", "record": record.to_dict(), "sentences": sentences}
+                self._counted = as_shown(scorecard(memory=False), "")
             return self._counted

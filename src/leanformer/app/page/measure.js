@@ -7,6 +7,7 @@ import { ask } from "./sources.js";
 
 const KINDS = { measurement: "κ by layer", heads: "κ by heads", ranks: "Ranks of heads", theory: "Theory", design: "Designs", inheritance: "Lean models of trained ones" };
 const MOST = 6;
+const MOST_MODELS = 200;
 
 const pointOf = (x, [low, y, high], words) => ({ x, y: number(y), low: number(low), high: number(high), words });
 
@@ -124,6 +125,7 @@ function link(record, open, kind) {
 export async function measureView(place, asked, found) {
   const open = asked.getAll("open").slice(0, MOST);
   const records = found.records.filter((record) => record.kind in KINDS);
+  const models = found.models.slice(0, MOST_MODELS);
   const trained = found.studies.filter((study) => study.kind === "comparison" && study.finished);
   const body = h("div", { class: "stack" }, h("p", { class: "waiting" }, "Reading…"));
   const list = h(
@@ -133,25 +135,36 @@ export async function measureView(place, asked, found) {
       const here = records.filter((record) => record.kind === kind);
       return here.length ? [h("h2", null, title), h("ul", null, here.map((record) => link(record, open, kind)))] : null;
     }),
+    models.length ? [h("h2", null, "Models here"), h("ul", null, models.map((model) => h("li", null, h("a", { href: `#measure?${new URLSearchParams({ model })}`, "aria-current": asked.get("model") === model ? "true" : null }, name(model || "this folder")))))] : null,
     trained.length ? [h("h2", null, "Along training"), h("ul", null, trained.map((study) => h("li", null, h("a", { href: `#measure?${new URLSearchParams({ study: study.place })}`, "aria-current": asked.get("study") === study.place ? "true" : null }, name(study.place || study.name)))))] : null,
   );
-  if (!records.length && !trained.length) {
+  if (!records.length && !trained.length && !models.length) {
     replace(place, h("h1", null, "Measure"), h("p", { class: "empty" }, "Nothing was measured in this folder yet: ", h("code", null, "leanformer measure vit_base_patch16_224"), " writes κ by layer."));
     return;
   }
   replace(place, h("h1", null, "Measure"), h("div", { class: "columns" }, list, body));
   try {
     if (asked.get("study") !== null) replace(body, await alongTraining(asked.get("study")));
+    else if (asked.get("model") !== null) replace(body, await measuredNow(asked.get("model"), body));
     else if (open.length > 1) replace(body, section("Side by side", await overlay(open)));
     else if (records.length) {
       const record = await ask("/api/record", { place: open[0] ?? records[0].place });
       const { model, weights, inputs } = record.record;
       const about = [weights, inputs && `on ${inputs}`].filter(Boolean).join(", ");
       replace(body, section(shortened(model ?? KINDS[record.kind], 120), about ? h("p", { class: "quiet-text" }, h("bdi", null, shortened(about, 300))) : null, (SHOWN[record.kind] ?? (({ sentences }) => said(sentences)))(record)));
-    } else replace(body, await alongTraining(trained[0].place));
+    } else if (trained.length) replace(body, await alongTraining(trained[0].place));
+    else replace(body, h("p", { class: "empty" }, "Choose a model: it is measured then, on random inputs."));
   } catch (error) {
     replace(body, problem(error));
   }
+}
+
+/** κ of a saved model, which the server measures now if it has not yet. */
+async function measuredNow(model, body) {
+  replace(body, h("p", { class: "waiting" }, "Measuring…"));
+  const found = await ask("/api/measure", { place: model });
+  const about = `${found.record.weights}, on ${found.record.inputs}`;
+  return section(shortened(model || "this folder", 120), h("p", { class: "quiet-text" }, h("bdi", null, shortened(about, 300))), measurement(found));
 }
 
 async function alongTraining(where) {
