@@ -78,6 +78,17 @@ def test_the_snippets_run(page: Path) -> None:
         exec(compile("\n" * line + found[1], str(page), "exec"), names)
 
 
+TAUGHT = [*sorted((ROOT / "docs" / "how_to").glob("*.md")), *sorted((ROOT / "docs" / "concepts").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", TAUGHT, ids=lambda page: page.name)
+def test_every_page_shows_something_and_has_something_to_type(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if page.name != "related_work.md":
+        assert "![" in text
+        assert re.search(r"^(leanformer|torchrun) |^```python", text, re.MULTILINE)
+
+
 def test_every_page_is_linked_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for page in (ROOT / "docs").rglob("*.md"):
