@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from leanformer.models.published import LEAN_MODELS, ROWS, PrintedCount, rows_of
 from leanformer.paper.memory import add_memory, lean_shares
@@ -15,8 +16,13 @@ COMMITTED = Path(__file__).parents[2] / "results" / "paper-scorecard.md"
 
 
 @pytest.fixture(scope="module")
-def record() -> Scorecard:
-    return scorecard()
+def record(tmp_path_factory: pytest.TempPathFactory) -> Scorecard:
+    """Counted once, also where several processes run the tests."""
+    file = tmp_path_factory.getbasetemp().parent / "recounted-scorecard.json"
+    with FileLock(f"{file}.lock"):
+        if not file.exists():
+            scorecard().write(file)
+        return Scorecard.read(file)
 
 
 @pytest.fixture

@@ -108,5 +108,9 @@ def test_documents_as_one_stream_with_random_windows(tmp_path: Path) -> None:
     assert torch.equal(torch.cat(again), inputs)
     with pytest.raises(ValueError, match="windows must be one of aligned, random, got 'any'"):
         NextToken(windows="any")
+    said = "the first 150 documents are one text; its last 10 % are held out"
+    assert data.contents().notes == (said,), "and not the files that are held out otherwise"
+    fewer = NextToken(dataset=str(tmp_path), length=16, stream=150, held_out=0.05).load()
+    assert len(fewer.held_out.tokens) == pytest.approx(len(data.held_out.tokens) / 2, abs=1)
     with pytest.raises(ValueError, match="stream and most_tokens exclude each other"):
         NextToken(stream=5, most_tokens=1000)

@@ -24,6 +24,7 @@ from leanformer.data import corpora, tokenizers
 from leanformer.data.fingerprints import fingerprint
 from leanformer.data.locations import settings_for
 from leanformer.data.order import Order, Share, stream
+from leanformer.foundation.formats import percent
 from leanformer.models import families
 from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.settings import check
@@ -71,7 +72,8 @@ class NextToken(Task):
         return replace(self, **settings_for(path, names, corpora.holds_texts, corpora.CONTENTS))
 
     def load(self) -> NextTokenData:
-        found = corpora.find(self.dataset, self.root, corpora.Reading(self.text_column, self.held_out))
+        held_out_documents = self.held_out if self.stream is None else corpora.SHARE
+        found = corpora.find(self.dataset, self.root, corpora.Reading(self.text_column, held_out_documents))
         made = tokenizers.tokenizer(self.tokenizer, found, self.root)
         if self.stream is None:
             train, held_out = tokenizers.packed(found, made, self.tokenizer, most=self.most_tokens)
@@ -94,6 +96,8 @@ class NextTokenData(Data):
         self.size = (len(train.tokens) - 1) // self.length
         self.source = f"{found.source}, {tokenizers.described(task.tokenizer, made)}"
         self.notes, self.own_held_out = found.notes, found.own_part
+        if task.stream is not None:
+            self.notes, self.own_held_out = self._notes_of_stream, False
         self.options: Mapping[str, Any] = {"vocab_size": made.get_vocab_size()}
 
     def contents(self) -> Contents:
@@ -104,6 +108,11 @@ class NextTokenData(Data):
             held_out=(len(self.held_out.tokens) - 1) // self.length,
             tokens=(len(self.train.tokens), len(self.held_out.tokens)),
             notes=self.notes(),
+        )
+
+    def _notes_of_stream(self) -> tuple[str, ...]:
+        return (
+            f"the first {self.task.stream:,} documents are one text; its last {percent(self.task.held_out)} are held out",
         )
 
     def check_model(self, design: Architecture) -> None:
