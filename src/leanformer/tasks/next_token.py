@@ -111,9 +111,8 @@ class NextTokenData(Data):
         )
 
     def _notes_of_stream(self) -> tuple[str, ...]:
-        return (
-            f"the first {self.task.stream:,} documents are one text; its last {percent(self.task.held_out)} are held out",
-        )
+        share = percent(self.task.held_out)
+        return (f"the first {self.task.stream:,} documents are one text; its last {share} are held out",)
 
     def check_model(self, design: Architecture) -> None:
         """A model that sees later tokens would read the answer."""
