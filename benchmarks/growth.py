@@ -2,7 +2,7 @@
 
 A model of every family with noise on all its weights, before and after `lf.inherit`; the largest difference of any
 output, beside the largest output. Writes results/bench/growth.json and prints the table of
-docs/how_to/trained_models.md.
+docs/findings/healed_models.md.
 """
 
 from pathlib import Path
@@ -65,7 +65,7 @@ def measured(name: str, sizes: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """As docs/how_to/trained_models.md has it."""
+    """As docs/findings/healed_models.md has it."""
     lines = ["| model | largest output | heads, fresh | heads, copied | neurons |", "|---|---:|---:|---:|---:|"]
     for row in rows:
         shown = " | ".join(f"{row[way]:.1e}" if row[way] else "0" for way in ("fresh", "copied", "neurons"))

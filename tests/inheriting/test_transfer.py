@@ -171,7 +171,7 @@ def test_the_documented_table_is_the_record() -> None:
     root = Path(__file__).parents[2]
     rows = json.loads((root / "results" / "bench" / "growth.json").read_text())["rows"]
     assert {row["family"] for row in rows} == set(families.FAMILIES.names())
-    page = (root / "docs" / "how_to" / "trained_models.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "findings" / "healed_models.md").read_text(encoding="utf-8")
     for row in rows:
         shown = " | ".join(f"{row[way]:.1e}" if row[way] else "0" for way in ("fresh", "copied", "neurons"))
         assert f"| {row['model']} | {row['largest']:.1f} | {shown} |" in page
