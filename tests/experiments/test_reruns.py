@@ -21,10 +21,6 @@ INTERVALS = 2
 """Of the log, which records the mean loss of some steps."""
 
 
-class Enough(Exception):
-    """As much as is compared was trained."""
-
-
 @pytest.mark.parametrize("name", some(COMPARISONS, 5))
 def test_a_run_begins_as_recorded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = Comparison.read(RESULTS / name / "comparison.json")
@@ -40,11 +36,11 @@ def test_a_run_begins_as_recorded(name: str, tmp_path: Path, monkeypatch: pytest
     def stop_after(step: int, loss: float) -> None:
         seen[step] = loss
         if step >= max(recorded):
-            raise Enough
+            raise InterruptedError
 
     monkeypatch.setattr(loop.Evaluator, "evaluate", lambda self, step: None)
     try:
-        with pytest.raises(Enough):
+        with pytest.raises(InterruptedError):
             lf.train(tmp_path, progress=stop_after)
     except ValueError as error:
         if "LEANFORMER_DATA" in str(error):
