@@ -18,11 +18,13 @@ import ray
 import leanformer as lf
 from leanformer.experiments.sweep import read_record
 from leanformer.foundation.records.files import locked
+from leanformer.foundation.stopping import Stopped
 from leanformer.foundation.storage import Mirror, Storage
 from leanformer.runners import on_ray
 from leanformer.runners.base import has_crashed, read_failure
 from leanformer.runners.on_ray import OnRay, train_here, versions_here
 from leanformer.runners.where import Where, needs_of
+from leanformer.training.checkpoints import Checkpoints
 from support.s3 import s3_endpoint
 from support.tiny_run import described, recipe
 
@@ -45,12 +47,22 @@ def cluster() -> Iterator[Any]:
     signal.signal(signal.SIGTERM, handler)
 
 
+@pytest.fixture(scope="module")
+def connected(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The cluster, with one connection for several tests, whose runs then share worker processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEANFORMER_CACHE", str(tmp_path_factory.mktemp("nodes")))
+        with on_ray._connected("ray"):
+            patch.undo()
+            yield cluster
+
+
 def results(folder: Path) -> dict[str, str]:
     """By place, what decides a run and what it came to; nothing in it depends on when or where it ran."""
     return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("result.json"))}
 
 
-GRID: dict[str, Any] = {"vary": {"heads": [1, 2, 4], "depth": [1, 2]}, "seeds": 2, "report": False}
+GRID: dict[str, Any] = {"vary": {"heads": [1, 2], "depth": [1, 2]}, "seeds": 2, "report": False}
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +75,65 @@ def local_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def swept() -> lf.Recipe:
     small = recipe()
     return replace(small, training=replace(small.training, steps=90, save_every=10, evaluations=1))
+
+
+def test_no_node_has_room(cluster: Any, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(ValueError, match="no node has room for a run, which takes 64 CPUs, 0 GPUs and"):
+        OnRay(Where(on="ray", cpus=64, memory=10**8)).run([described(tmp_path / "run")], lambda *_: None)
+    assert signal.getsignal(signal.SIGTERM) is before, "Ray's own handler does not stay"
+
+
+def test_nobody_answers_at_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(ValueError, match="there is no Ray cluster at ray that this process could connect to"):
+        OnRay(Where(on="ray")).run([tmp_path], lambda *_: None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1], ids=lambda number: number.name)
+def test_a_signal_leaves_checkpoints_and_the_same_call_resumes(
+    number: signal.Signals, connected: Any, tmp_path: Path
+) -> None:
+    """Of four runs two have room. They stop with a checkpoint, and the others are not begun."""
+    long = dict(steps=1000, evaluations=1, probe=0, save_every=1000)
+    folders = [described(tmp_path / f"run-{seed}", seed=seed, **long) for seed in range(4)]
+    runner, training = OnRay(Where(on="ray", memory=10**8)), set()
+
+    def stop(folder: Path, event: Any) -> None:
+        if event["event"] == "progress" and folder not in training:
+            training.add(folder)
+            if len(training) == 2:
+                os.kill(os.getpid(), number)
+
+    with pytest.raises(Stopped, match=f"stopped by {number.name}; repeat the command to resume"):
+        runner.run(folders, stop)
+    assert len(training) == 2
+    for folder in folders:
+        left = {path.name for path in folder.iterdir()}
+        assert not [name for name in left if name.startswith(".locked-by")]
+        if folder in training:
+            (step,) = Checkpoints(folder / "checkpoints").steps()
+            assert 0 < step < 1000
+        else:
+            assert left == {"run.json"}
+    if number is signal.SIGUSR1:
+        return  # from here on, all is the same
+    said: list[str] = []
+    first = min(training)
+    runner.run([first], lambda folder, event: said.append(str(event)))
+    assert any("resuming from step" in line for line in said), said
+    whole = described(tmp_path / "whole", seed=int(first.name[-1]), **long)
+    lf.train(whole)
+    assert (first / "result.json").read_text() == (whole / "result.json").read_text()
+
+
+def test_a_node_with_another_version(connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = described(tmp_path / "run", steps=6)
+    other = {**versions_here(), "leanformer": "9.9"}
+    monkeypatch.setattr(on_ray, "versions_here", lambda: other)
+    with pytest.raises(ValueError, match=r"the node \S+ has leanformer .* instead of 9.9: install the same version"):
+        OnRay(Where(on="ray", memory=10**8)).run([folder], lambda *_: None)
+    assert os.listdir(folder) == ["run.json"]
 
 
 class Chaos:
@@ -89,25 +160,24 @@ class Chaos:
             self.cluster.add_node(num_cpus=1)
 
 
-def test_nothing_is_lost_doubled_or_different(cluster: Any, local_sweep: Path, tmp_path: Path) -> None:
-    chaos = Chaos(cluster)
+def test_nothing_is_lost_doubled_or_different(connected: Any, local_sweep: Path, tmp_path: Path) -> None:
+    chaos = Chaos(connected)
     record = lf.sweep(swept(), **GRID, on="ray", retries=3, memory="200MB", out=tmp_path, listen=chaos)
     assert chaos.killed_worker
     assert chaos.killed_node
     assert any("tried again from its last checkpoint" in text for text in chaos.said)
     done = [count for what, count in chaos.heard.items() if what.startswith("done")]
-    assert (len(done), set(done)) == (12, {1})
+    assert (len(done), set(done)) == (8, {1})
     assert results(tmp_path) == results(local_sweep)
-    assert len(results(tmp_path)) == 12
+    assert len(results(tmp_path)) == 8
     assert [cell.scores for cell in record.cells] == [cell.scores for cell in read_record(local_sweep).cells]
 
 
-def test_runs_resume_on_another_node_from_s3(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_resume_on_another_node_from_s3(connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process is killed in the middle of an upload; a node without its files finishes the run from what arrived."""
     whole = described(tmp_path / "whole", steps=40)
     monkeypatch.setenv("LEANFORMER_CACHE", str(tmp_path / "first-host"))
-    monkeypatch.setenv("LEANFORMER_LEASE", "2")
-    study = f"{cluster.bucket}/study"
+    study = f"{connected.bucket}/study"
     described(Mirror.of(study).folder / "lean" / "seed-0", steps=40)
     Mirror.of(study).send()
     killed = subprocess.run(
@@ -138,6 +208,7 @@ def test_runs_resume_on_another_node_from_s3(cluster: Any, tmp_path: Path, monke
 
 DIES_WHILE_SENDING = """
 import os, signal, sys
+from leanformer.foundation.stopping import Stopped
 from leanformer.foundation.storage import Storage, local
 from leanformer.runners.base import execute
 send, left = Storage.send, [12]
@@ -152,7 +223,7 @@ execute(local(sys.argv[1]), lambda event: None)
 """
 
 
-def test_a_run_that_crashes_each_time_is_recorded_and_the_others_are_done(cluster: Any, tmp_path: Path) -> None:
+def test_a_run_that_crashes_each_time_is_recorded_and_the_others_are_done(connected: Any, tmp_path: Path) -> None:
     folders = [described(tmp_path / f"run-{seed}", seed=seed, steps=60) for seed in range(2)]
     heard: list[tuple[str, str]] = []
 
@@ -166,24 +237,6 @@ def test_a_run_that_crashes_each_time_is_recorded_and_the_others_are_done(cluste
     assert ("run-1", "done") in heard
     assert has_crashed(folders[0])
     assert "it ended unexpectedly (WorkerCrashedError" in str(read_failure(folders[0]))
-
-
-def test_errors_are_one_line_and_lose_nothing(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = described(tmp_path / "run", steps=6)
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(ValueError, match="no node has room for a run, which takes 64 CPUs, 0 GPUs and"):
-        OnRay(Where(on="ray", cpus=64, memory=10**8)).run([folder], lambda *_: None)
-    other = {**versions_here(), "leanformer": "9.9"}
-    monkeypatch.setattr(on_ray, "versions_here", lambda: other)
-    with pytest.raises(ValueError, match=r"the node \S+ has leanformer .* instead of 9.9: install the same version"):
-        OnRay(Where(on="ray", memory=10**8)).run([folder], lambda *_: None)
-    assert signal.getsignal(signal.SIGTERM) is before, "Ray's own handler does not stay"
-
-
-def test_nobody_answers_at_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    with pytest.raises(ValueError, match="there is no Ray cluster at ray that this process could connect to"):
-        OnRay(Where(on="ray")).run([tmp_path], lambda *_: None)
 
 
 def test_a_folder_that_a_node_does_not_see() -> None:

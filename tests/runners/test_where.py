@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 import leanformer as lf
-from leanformer.runners.where import Where
+from leanformer import tasks
+from leanformer.experiments.forecast import forecast_run
+from leanformer.models.names import architecture_of
+from leanformer.runners.where import LIBRARIES, Where, needs_of
+from leanformer.tasks.farthest_point import FarthestPoint
+from leanformer.training.run import write_run
 from support.command import call
 
 
@@ -51,3 +56,15 @@ def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def test_the_command_names_its_option() -> None:
     done = call("compare", "digits", "--on", "ray:nowhere")
     assert (done.returncode, "--on must be" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("points", [16, 300])
+def test_memory_is_the_forecast_s_where_a_task_has_no_length(points: int, tmp_path: Path) -> None:
+    task = FarthestPoint(dim=8, points=points, held_out=4)
+    sizes = {**tasks.load(task).options, "width": 8, "heads": 2, "head_dim": 4, "mlp_dim": 16}
+    design = architecture_of("farthest-point", **sizes)
+    run = lf.Run(name="lean", architecture=design, task=task, training=lf.Training(steps=1, batch=64))
+    write_run(run, tmp_path)
+    needs = needs_of(tmp_path, Where(on="ray"), has_gpus=False)
+    assert needs.memory - LIBRARIES == forecast_run(run).arms[0].memory_bytes
+    assert needs_of(tmp_path, Where(on="ray"), has_gpus=True).memory == LIBRARIES

@@ -16,7 +16,7 @@ import torch
 
 from leanformer import tasks
 from leanformer.architecture import Architecture
-from leanformer.costs.closed_forms import Setting, formula
+from leanformer.costs.closed_forms import formula
 from leanformer.costs.tracing import id_of
 from leanformer.data.order import Share
 from leanformer.experiments.budgets import FIRST_STEPS, Budget, step_seconds, timing
@@ -232,12 +232,7 @@ def joined(name: str, parts: Mapping[str, Forecast]) -> Forecast:
 
 def arm_forecast(name: str, design: Architecture, training: Training, data: Data, runs: int = 1) -> ArmForecast:
     """What runs of a design take. Some steps of it are trained."""
-    setting = Setting(
-        batch=max(1, training.batch // training.accumulate),
-        tokens=data.tokens,
-        precision="float32" if training.precision == "float32" else "bfloat16",
-        checkpointing=training.checkpointing,
-    )
+    setting = training.cost_setting(data.tokens)
     cost = formula(design, setting).cost(design, setting)
     seconds = step_seconds({name: design}, data, training, STEPS)[name]
     evaluation = _evaluation_seconds(design, data, training)

@@ -21,10 +21,11 @@ from leanformer.experiments.registration import Amendment, amendments, first_pla
 from leanformer.experiments.tuning.records import TuningPlan, trained_with
 from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record
 from leanformer.foundation.records.circumstances import Circumstances, circumstances
+from leanformer.foundation.records.files import write_texts
 from leanformer.foundation.registry import without_folder
 from leanformer.tasks.base import Data, Task
 from leanformer.training.result import RESULT, Result, check_data, is_finished, with_current_task
-from leanformer.training.run import PlainTraining, Run, check_run, differences, read_run, write_run
+from leanformer.training.run import RUN, PlainTraining, Run, differences, not_described, read_run
 from leanformer.training.settings import Training
 
 PLAN = "plan.json"
@@ -286,12 +287,20 @@ def to_next_look(plan: ComparisonPlan, out: Path) -> ComparisonPlan | None:
 
 def write_plan(plan: ComparisonPlan, task: Task, out: Path) -> None:
     """Write a plan down, with a folder for every run. A run that is there already must be the planned one."""
-    planned = {folder_of(out, arm, seed): plan.run(arm, seed, task) for arm, seed in plan.runs()}
-    for folder, run in planned.items():
-        check_run(run, folder)
+    missing = not_described(_run_texts(plan, task, out))
     plan.write(out / PLAN, indent=2)
-    for folder, run in planned.items():
-        write_run(run, folder)
+    write_texts({folder / RUN: text for folder, text in missing.items()})
+
+
+def _run_texts(plan: ComparisonPlan, task: Task, out: Path) -> dict[Path, str]:
+    """By folder, what run.json says, seed by seed. Runs of one arm differ in what depends on the seed alone."""
+    of_arms = {
+        arm: plan.run(arm, plan.seeds[0], task).to_texts(
+            ({"seed": seed, **plan.start_of(arm, seed)} for seed in plan.seeds), indent=2
+        )
+        for arm in plan.arms
+    }
+    return {folder_of(out, arm, seed): next(of_arms[arm]) for arm, seed in plan.runs()}
 
 
 def finished_runs(out: Path, plan: ComparisonPlan) -> int:

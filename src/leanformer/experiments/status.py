@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shlex
 import statistics
 from collections.abc import Iterator, Sequence
@@ -136,7 +137,17 @@ def _stamp(file: Path) -> tuple[int, int]:
     return found.st_mtime_ns, found.st_size
 
 
+def _is_untouched(folder: Path) -> bool:
+    """Whether a run was described and nothing else, which is most of a large study and quick to see."""
+    try:
+        return os.listdir(folder) == [RUN]
+    except OSError:
+        return False
+
+
 def _judged(folder: Path, place: str, name: str, seed: int, steps: int) -> RunStatus:
+    if _is_untouched(folder):
+        return RunStatus(place=place, name=name, seed=seed, state="queued", step=0, steps=steps)
     if done := _finished(folder.absolute(), _stamp(folder / RESULT), name, seed, steps):
         return done.model_copy(update={"place": place, "reason": read_failure(folder) or ""})
     worker, step = worker_in(folder), steps_done(folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 from numpy import ndarray
 
 from leanformer import tasks
-from leanformer.costs.closed_forms import Setting, formula
+from leanformer.costs.closed_forms import formula
 from leanformer.experiments.arms import RANDOM, SHALLOW
 from leanformer.experiments.comparison_records import ArmResult, Comparison, RunCurves, Variant
 from leanformer.experiments.failing import NothingFinished, nothing_finished
@@ -189,12 +189,7 @@ def _check_same_data(out: Path, results: Mapping[str, Mapping[int, Result]]) -> 
 
 def _arm(out: Path, arm: str, plan: ComparisonPlan, runs: Mapping[int, Result]) -> ArmResult:
     architecture, training = plan.architectures[arm], plan.training_of(arm)
-    setting = Setting(
-        batch=training.batch // training.accumulate,
-        tokens=plan.tokens,
-        precision="float32" if training.precision == "float32" else "bfloat16",
-        checkpointing=training.checkpointing,
-    )
+    setting = training.cost_setting(plan.tokens)
     cost = formula(architecture, setting).cost(architecture, setting)
     kappas = [last.median_over_layers for result in runs.values() if (last := result.evaluations[-1].kappa)]
     scores = [result.score for result in runs.values()]

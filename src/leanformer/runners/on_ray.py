@@ -35,6 +35,10 @@ CARRIED = ("LEANFORMER_DATA", "LEANFORMER_CACHE", "LEANFORMER_LEASE", CODE_VARIA
 LOOK_SECONDS = 0.1
 POST_SECONDS = 0.25
 """Between two reports of a run's progress."""
+STOP_SECONDS = 0.5
+"""Between two looks of a run at whether it is to stop."""
+ANSWER_SECONDS = 30.0
+"""How long a run waits for the answer that it may begin."""
 WAITING_SECONDS = 30.0
 """After so long without any run that runs, it is said what the cluster lacks."""
 
@@ -135,6 +139,8 @@ def train_here(
         return {"event": "stopped", "kind": "ValueError", "text": f"the node {node} {wrong}"}
     ending: list[Event] = []
     posted = _Post(post, folder, f"{node} {os.getpid()}")
+    if posted.is_too_late():
+        return {"event": "broken", "text": "it was not begun"}
     try:
         if url:
             Mirror.of(url).part(place).fetch()
@@ -143,7 +149,8 @@ def train_here(
                 f"the node {node} does not see {path}: choose a folder that all nodes see, or a URL such as "
                 "s3://bucket/study"
             )
-        execute(path, lambda event: posted(event, ending), log_with)
+        with _stopped_with(post):
+            execute(path, lambda event: posted(event, ending), log_with)
     except ValueError as error:
         if isinstance(error, Held):  # by a process that Ray takes for dead, and that may be
             return {"event": "broken", "text": str(error)}
@@ -170,15 +177,52 @@ def versions_here() -> dict[str, str]:
     return {"leanformer": __version__, "torch": version("torch").partition("+")[0]}
 
 
+@contextlib.contextmanager
+def _stopped_with(actor: Any) -> Iterator[None]:
+    """Inside, this process gets SIGTERM once all are to stop, as from a launcher: a checkpoint, then `Stopped`."""
+    over = threading.Event()
+    listener = threading.Thread(target=_listen, args=(actor, over), daemon=True)
+    with stop_requests():  # where training itself is not ready for a signal, it does no harm and is sent again
+        listener.start()
+        try:
+            yield
+        finally:
+            over.set()
+            listener.join()
+
+
+def _listen(actor: Any, over: threading.Event) -> None:
+    import ray
+
+    while actor is not None and not over.wait(STOP_SECONDS):
+        try:
+            stopping = actor.is_stopping.remote().future().result(STOP_SECONDS)
+        except (ray.exceptions.RayError, TimeoutError):
+            continue
+        if stopping and not over.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
 @dataclass
 class _Post:
-    """Sends a run's events to the process that asked for it, and hears whether it is to stop; training never waits."""
+    """Sends a run's events to the process that asked for it; training never waits.
+
+    Answers are futures: while a task waits by `ray.get` or `ray.wait`, Ray gives its CPU to another one.
+    """
 
     actor: Any
     folder: str
     here: str
     _sent: float = 0.0
-    _answer: Any = None
+
+    def is_too_late(self) -> bool:
+        """Announce that the run begins here; whether it is not to begin any more."""
+        import ray
+
+        try:
+            return self.actor is not None and bool(self.actor.begin.remote(self.folder).future().result(ANSWER_SECONDS))
+        except (ray.exceptions.RayError, TimeoutError):
+            return False
 
     def __call__(self, event: Event, ending: list[Event]) -> None:
         import ray
@@ -189,12 +233,8 @@ class _Post:
         if event["event"] == "progress" and time.monotonic() - self._sent < POST_SECONDS:
             return
         self._sent = time.monotonic()
-        try:
-            if self._answer is not None and ray.wait([self._answer], timeout=0)[0] and ray.get(self._answer):
-                os.kill(os.getpid(), signal.SIGTERM)  # as a launcher would: a checkpoint, then `Stopped`
-            self._answer = self.actor.put.remote(self.folder, {**event, "where": self.here})
-        except ray.exceptions.RayError:
-            pass  # the display is gone; the run is not
+        with contextlib.suppress(ray.exceptions.RayError):  # the display may be gone; the run is not
+            self.actor.put.remote(self.folder, {**event, "where": self.here})
 
 
 class Events:
@@ -202,18 +242,30 @@ class Events:
 
     def __init__(self) -> None:
         self.found: list[tuple[str, Event]] = []
+        self.begun: set[str] = set()
         self.stopping = False
 
-    def put(self, folder: str, event: Event) -> bool:
-        self.found.append((folder, event))
+    def begin(self, folder: str) -> bool:
+        """Whether it is too late for it."""
+        if not self.stopping:
+            self.begun.add(folder)
         return self.stopping
+
+    def put(self, folder: str, event: Event) -> None:
+        self.begun.add(folder)  # again, where Ray has started this actor anew
+        self.found.append((folder, event))
 
     def take(self) -> list[tuple[str, Event]]:
         found, self.found = self.found, []
         return found
 
-    def stop(self) -> None:
+    def stop(self) -> set[str]:
+        """Have runs stop, and no others begin; those that have begun."""
         self.stopping = True
+        return self.begun
+
+    def is_stopping(self) -> bool:
+        return self.stopping
 
 
 # All runs, from here
@@ -359,25 +411,17 @@ class _Cluster:
         """Let runs write a checkpoint and end; those that take too long are cancelled."""
         if not self.pending:
             return
-        with contextlib.suppress(self.ray.exceptions.RayError):
-            self.ray.get(self.events.stop.remote(), timeout=10)
         left = list(self.pending)
-        for reference in left:  # those that wait for room are not begun
-            with contextlib.suppress(Exception):
-                if not self._has_begun(reference):
+        with contextlib.suppress(self.ray.exceptions.RayError):
+            begun = self.ray.get(self.events.stop.remote(), timeout=10)
+            for reference in left:  # what has begun would be interrupted without a checkpoint
+                if str(self.pending[reference][0].folder.absolute()) not in begun:
                     self.ray.cancel(reference)
         _, left = self.ray.wait(left, num_returns=len(left), timeout=PATIENCE)
         for reference in left:
             with contextlib.suppress(self.ray.exceptions.RayError, ValueError):
                 self.ray.cancel(reference, force=True)
         self.pending.clear()
-
-    def _has_begun(self, reference: Any) -> bool:
-        from ray.util.state import get_task
-
-        task = get_task(reference.task_id().hex())
-        found = task[-1] if isinstance(task, list) else task
-        return found is not None and found.state == "RUNNING"
 
 
 def _fits(node: dict[str, Any], needs: Needs) -> bool:

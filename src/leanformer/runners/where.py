@@ -72,20 +72,16 @@ class Needs:
 
 def needs_of(folder: Path, where: Where, has_gpus: bool) -> Needs:
     """What the run in a folder takes: as was said, or else by its threads and the cost model."""
+    from leanformer import tasks
     from leanformer.costs.closed_forms import formula
-    from leanformer.costs.setting import Setting
     from leanformer.training.run import Run
 
     run = Run.read(folder / "run.json")
     gpus = float(has_gpus) if where.gpus is None else where.gpus
     memory = where.memory
     if memory is None:
-        training = run.training
-        setting = Setting(
-            batch=max(1, training.batch // training.accumulate),
-            tokens=getattr(run.task, "length", None),
-            precision="float32" if training.precision == "float32" else "bfloat16",
-        )
-        on_device = formula(run.architecture, setting).cost(run.architecture, setting).memory_bytes
-        memory = LIBRARIES + (0 if gpus else on_device)
+        memory = LIBRARIES
+        if not gpus:
+            setting = run.training.cost_setting(tasks.load(run.task).tokens)
+            memory += formula(run.architecture, setting).cost(run.architecture, setting).memory_bytes
     return Needs(run.training.threads if where.cpus is None else where.cpus, gpus, memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -73,6 +74,28 @@ def check_run(run: Run, folder: str | Path) -> None:
         raise ValueError(
             f"{folder} holds another run: {differences(there.to_dict(), run.to_dict())}; use another folder"
         )
+
+
+def not_described(texts: Mapping[Path, str]) -> dict[Path, str]:
+    """By folder, the texts of run.json files that are still to be written.
+
+    Raises a `ValueError` if a folder describes another run.
+    """
+    missing = {}
+    for folder, text in texts.items():
+        path = folder / RUN
+        if not path.is_file():
+            missing[folder] = text
+        elif not _holds(path, text):  # it may be of an older version
+            check_run(Run.parse(json.loads(text), str(path)), folder)
+    return missing
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() == text.encode()
+    except OSError:
+        return False
 
 
 def read_run(folder: Path) -> Run:

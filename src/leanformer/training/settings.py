@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
+    from leanformer.costs.setting import Setting
     from leanformer.data.order import Order
 
 Schedule = Literal["cosine", "one-cycle", "triangle", "constant"]
@@ -182,6 +183,17 @@ class Training:
     def with_warmup_for(self, share: float) -> Training:
         """For so much of the steps: a warm-up that is a number of steps shrinks with them, a share stays."""
         return replace(self, warmup=max(1, round(share * self.warmup))) if self.warmup >= 1 else self
+
+    def cost_setting(self, tokens: int | None) -> Setting:
+        """These settings as the cost model takes them, for data of so many tokens: `Data.tokens`."""
+        from leanformer.costs.setting import Setting  # with PyTorch, which lists of recipes do without
+
+        return Setting(
+            batch=max(1, self.batch // self.accumulate),
+            tokens=tokens,
+            precision="float32" if self.precision == "float32" else "bfloat16",
+            checkpointing=self.checkpointing,
+        )
 
     def order(self, seed: int, size: int | None) -> Order:
         """Which samples each step takes, of an epoch of that size."""

@@ -48,6 +48,8 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, count
     path = tmp_path_factory.mktemp("record") / "example.json"
     record = Example(count=count, inner=Inner(value=value), design=DESIGN, note=note)
     record.write(path)
+    other = Example(count=0, inner=Inner(value=value), design=DESIGN)
+    assert list(other.to_texts([{}, {"count": count, "note": note}]))[1] == path.read_text()
     assert Example.read(path) == record
     assert json.loads(path.read_text())["version"] == 3
 

@@ -1,5 +1,6 @@
 """Files of records: strict JSON that holds infinity."""
 
+import errno
 import json
 import math
 import os
@@ -7,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from leanformer.foundation.records.files import append_line, number, read_json, read_lines, write_json
+from leanformer.foundation.records.files import (
+    MANY,
+    append_line,
+    number,
+    read_json,
+    read_lines,
+    write_json,
+    write_texts,
+)
 
 
 def test_records_hold_infinity(tmp_path: Path) -> None:
@@ -45,3 +54,34 @@ def test_lines_are_added_to_plain_files_only(tmp_path: Path) -> None:
         append_line(tmp_path / "pipe", {})
     append_line(tmp_path / "new" / "file", {"a": 1})
     assert list(read_lines(tmp_path / "new" / "file")) == [{"a": 1}]
+
+
+@pytest.mark.parametrize(("files", "syncs"), [(3, 0), (MANY + 1, 2)])
+def test_many_files_are_on_the_disk_before_they_get_their_names(
+    files: int, syncs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "sync", lambda: done.append("sync"))
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (done.append("fsync"), fsync(descriptor)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (done.append("named"), replace(*paths)))
+    texts = {tmp_path / f"{place}" / "text": f"{place}\n" for place in range(files)}
+    write_texts(texts)
+    flushed = ["sync"] if syncs else ["fsync"] * files
+    assert done == [*flushed, *["named"] * files, *flushed]
+    assert {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == texts
+
+
+def test_a_full_disk_leaves_none_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, left = Path.write_text, [2]
+
+    def full(path: Path, *given: str, **options: str) -> int:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, *given, **options)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_texts({tmp_path / f"{place}": "x" for place in range(4)})
+    assert not list(tmp_path.iterdir())

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -132,10 +132,25 @@ class Record(RecordPart, Shown):
 
     def to_dict(self) -> Json:
         """Plain JSON, with kind and version."""
-        written = {"kind": self.kind, "version": self.version, **plain(self.model_dump(mode="json"))}
-        if self._has_checksum(self.version):
-            written["checksum"] = _checksum(written, without="kind")
-        return written
+        return self._with_checksum({"kind": self.kind, "version": self.version, **plain(self.model_dump(mode="json"))})
+
+    def to_texts(self, changes: Iterable[Json], indent: int = 1) -> Iterator[str]:
+        """What `write` writes of records that differ from this one in fields of plain values.
+
+        What they have in common is made a text once. The values are not checked.
+        """
+        common = {key: value for key, value in self.to_dict().items() if key != "checksum"}
+        texts = {key: _nested(value, indent) for key, value in common.items()}
+        for change in changes:
+            written = self._with_checksum({**common, **change})
+            own = {key: _nested(written[key], indent) for key in written if key in change or key not in common}
+            lines = (f'{" " * indent}"{key}": {text}' for key, text in {**texts, **own}.items())
+            yield "{\n" + ",\n".join(lines) + "\n}\n"
+
+    @classmethod
+    def _with_checksum(cls, written: Json) -> Json:
+        has_checksum = cls._has_checksum(cls.version)
+        return {**written, "checksum": _checksum(written, without="kind")} if has_checksum else written
 
     def write(self, path: str | os.PathLike[str], indent: int = 1) -> None:
         write_json(Path(path), self.to_dict(), indent)
@@ -162,6 +177,11 @@ def _checksum(written: Json, without: str) -> str:
     """Of a record's JSON without one key, whatever the order of the others."""
     counted = {key: value for key, value in written.items() if key != without}
     return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
+
+
+def _nested(value: Any, indent: int) -> str:
+    """The text of a value inside of a JSON object."""
+    return json.dumps(value, indent=indent, allow_nan=False).replace("\n", "\n" + " " * indent)
 
 
 def first_problem(error: ValidationError) -> str:
