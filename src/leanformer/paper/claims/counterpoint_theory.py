@@ -176,7 +176,7 @@ CLAIMS = (
         statement="Heads of low rank are needed in a number that is exponential in the dimension.",
         rule=(
             f"by our own bound at half rank: holds if the logarithm of the heads needed grows at least {GROWTH:g} "
-            f"times with every doubling of d, at error {FIXED:g}; under another reading if only at error {SHRINKING:g}/d"
+            f"times with every doubling of d, at error {FIXED:g}; under another reading if only at {SHRINKING:g}/d"
         ),
         judge=_exponential,
         scale="2 orthonormal points in 8 to 64 dimensions, closed form; the paper's constants are not at hand",
