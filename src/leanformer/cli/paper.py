@@ -158,7 +158,7 @@ def features(
     heads: HeadCounts = "1,4,16,64,256,1024",
     samples: Annotated[
         int, typer.Option(metavar="N", min=1, help="Samples to fit on, and as many others to score.")
-    ] = 8192,
+    ] = 16384,
     seeds: DrawnSeeds = 3,
     out: Out = None,
     as_json: AsJson = False,

@@ -8,7 +8,7 @@ uniform cosine. The authors have rank 1 and solve for the weights in closed form
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import mean
 from typing import ClassVar
 
@@ -61,7 +61,7 @@ class RandomFeatures(DatedRecord):
 
 
 def features(
-    dims: str | Iterable[int] = DIMS, heads: str | Iterable[int] = COUNTS, samples: int = 8192, seeds: int = 3
+    dims: str | Iterable[int] = DIMS, heads: str | Iterable[int] = COUNTS, samples: int = 16384, seeds: int = 3
 ) -> RandomFeatures:
     """The held-out error of random heads of rank 1 and of half rank, with the best weights.
 
@@ -80,18 +80,13 @@ def features(
             least=4 * max(heads),
             given=samples,
         )
-    rows = [
-        FeaturesRow(
-            dim=dim,
-            rank=rank,
-            heads=count,
-            bound=lower_bound(dim, rank, count),
-            errors=tuple(fitted(dim, rank, count, samples, seed) for seed in range(seeds)),
-        )
-        for dim in dims
-        for rank in sorted({1, dim // 2})
-        for count in heads
-    ]
+    rows = []
+    for dim, rank in [(size, own) for size in dims for own in sorted({1, size // 2})]:
+        errors = [fitted(dim, rank, heads, samples, seed) for seed in range(seeds)]
+        rows += [
+            FeaturesRow(dim=dim, rank=rank, heads=count, bound=lower_bound(dim, rank, count), errors=own)
+            for count, own in zip(heads, zip(*errors, strict=True), strict=True)
+        ]
     return RandomFeatures(samples=samples, seeds=seeds, rows=tuple(rows), **fields_of(circumstances()))
 
 
@@ -108,12 +103,14 @@ def random_heads(dim: int, rank: int, heads: int, seed: int) -> tuple[np.ndarray
     return queries, keys
 
 
-def fitted(dim: int, rank: int, heads: int, samples: int, seed: int) -> float:
-    """The held-out error of one draw of heads."""
-    queries, keys = random_heads(dim, rank, heads, seed)
+def fitted(dim: int, rank: int, heads: Sequence[int], samples: int, seed: int) -> list[float]:
+    """The held-out errors of the first so many of the drawn heads."""
+    queries, keys = random_heads(dim, rank, max(heads), seed)
     fit, held_out = (draw(dim, samples, seed, part) for part in (FIT, HELD_OUT))
-    weights = best_weights(choices(fit, queries, keys), fit.nearer)
-    return error_of(weights, choices(held_out, queries, keys), held_out.nearer)
+    chosen, unseen = (choices(part, queries, keys) for part in (fit, held_out))
+    return [
+        error_of(best_weights(chosen[:, :count], fit.nearer), unseen[:, :count], held_out.nearer) for count in heads
+    ]
 
 
 def best_weights(chosen: np.ndarray, nearer: np.ndarray) -> np.ndarray:
