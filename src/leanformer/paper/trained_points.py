@@ -27,6 +27,7 @@ from leanformer.models import families
 from leanformer.models.weights import save_pretrained
 from leanformer.tasks.farthest_point import FarthestPoint
 from leanformer.training.loop import train
+from leanformer.training.randomness import process_state_kept, seed_everything
 from leanformer.training.run import Run, write_run
 
 SHARPNESS = 256.0
@@ -88,8 +89,9 @@ def perfect(dim: int = 16, points: int = 16, steps: int = 1500, seeds: int = 3) 
     """Train from the constructed head and from drawn weights, at full and at half rank.
 
     The authors' code has such a start (`PerfectEncoder`): queries −c·I, keys, values and outputs multiples of I, an
-    MLP of zeros. What their text says about it is not at hand. At half rank two heads hold half of the coordinates
-    each.
+    MLP of zeros. What their text says about it is not at hand. Two matrices of zeros never receive a gradient, so
+    here only the MLP's second one is zero and its first is drawn: the start computes the same, and the MLP can learn.
+    At half rank two heads hold half of the coordinates each.
 
     Args:
         dim: of the points, even.
@@ -158,7 +160,7 @@ def construct(model: nn.Module, dim: int, sharpness: float = SHARPNESS, gain: fl
     attention, own = block.attn, torch.arange(dim)
     inner = attention.num_heads * attention.head_dim
     with torch.no_grad():
-        for parameter in (*attention.parameters(), *block.mlp.parameters(), block.bias):
+        for parameter in (*attention.parameters(), *block.mlp[-1].parameters(), block.bias):
             parameter.zero_()
         score = math.sqrt(sharpness * math.sqrt(attention.head_dim))
         for part, value in enumerate((-score, score, math.sqrt(gain))):
@@ -173,7 +175,9 @@ def _trained(design: Architecture, start: Start, dim: int, points: int, steps: i
     with TemporaryDirectory() as place:
         folder = Path(place) / "run"
         if start == "constructed":
-            model = families.build(design)
+            with process_state_kept():
+                seed_everything(seed)
+                model = families.build(design)
             construct(model, dim)
             save_pretrained(model, Path(place) / "start")
         begin: dict[str, Any] = {"start": "../start", "start_with": "all"} if start == "constructed" else {}
