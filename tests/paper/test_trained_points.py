@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from leanformer.models import families
-from leanformer.paper.trained_points import PerfectStart, PositionsStudy, construct, encoder, perfect, positions
+from leanformer.paper.trained_points import (
+    PerfectStart,
+    PositionsStudy,
+    construct,
+    encoder,
+    length_alone,
+    perfect,
+    positions,
+)
 from leanformer.tasks.farthest_point import FarthestPoint
 
 RESULTS = Path(__file__).parents[2] / "results" / "paper"
@@ -32,6 +40,14 @@ def test_appended_positions_leave_the_construction_alone_and_added_ones_do_not()
     assert _error(8, "append") < 0.01
     torch.manual_seed(0)
     assert _error(8, "add") > 0.1
+
+
+def test_the_best_length_of_answers_of_length_1() -> None:
+    wanted, given = (torch.nn.functional.normalize(torch.randn(9, 5, dtype=torch.float64), dim=1) for _ in range(2))
+    error = float((given - wanted).square().sum(1).mean())
+    lengths = torch.linspace(-1, 1, 20_001, dtype=torch.float64)[:, None, None]
+    best = float((lengths * given - wanted).square().sum(2).mean(1).min())
+    assert length_alone(error) == pytest.approx(best, abs=1e-6)
 
 
 def test_heads_of_a_rank_fill_the_width() -> None:

@@ -91,7 +91,8 @@ def perfect(dim: int = 16, points: int = 16, steps: int = 1500, seeds: int = 3) 
     The authors' code has such a start (`PerfectEncoder`): queries −c·I, keys, values and outputs multiples of I, an
     MLP of zeros. What their text says about it is not at hand. Two matrices of zeros never receive a gradient, so
     here only the MLP's second one is zero and its first is drawn: the start computes the same, and the MLP can learn.
-    At half rank two heads hold half of the coordinates each.
+    At half rank two heads hold half of the coordinates each. The constructed weights are large beside the steps of
+    training, so a start that stays may stay for that reason: compare `length_alone`.
 
     Args:
         dim: of the points, even.
@@ -166,6 +167,12 @@ def construct(model: nn.Module, dim: int, sharpness: float = SHARPNESS, gain: fl
         for part, value in enumerate((-score, score, math.sqrt(gain))):
             attention.qkv.weight[part * inner + own, own] = value
         attention.proj.weight[own, own] = math.sqrt(gain)
+
+
+def length_alone(error: float) -> float:
+    """What is left of an error of answers of length 1 if nothing but their common length is learned."""
+    cosine = 1 - error / 2
+    return 1 - cosine**2
 
 
 def _trained(design: Architecture, start: Start, dim: int, points: int, steps: int, seed: int) -> tuple[float, float]:

@@ -8,12 +8,13 @@ record was made.
 from __future__ import annotations
 
 import itertools
+from statistics import mean
 from typing import get_args
 
 from leanformer.paper.claims.counterpoint import MANY
 from leanformer.paper.evidence import Evidence
 from leanformer.paper.rules import UNKNOWN, Finding, Stated, decided
-from leanformer.paper.trained_points import Positions, TrainedRow
+from leanformer.paper.trained_points import Positions, TrainedRow, length_alone
 from leanformer.paper.two_points.bound import FIXED, SHRINKING, Asked, LowerBound, NeededHeads
 
 CODE = "The authors' code (NoahAmsel/attention-formers)"
@@ -160,7 +161,9 @@ def _halves(evidence: Evidence) -> Finding:
     if full is None or half is None or drawn is None:
         return UNKNOWN
     ratio = _worst_ratio(full, half)
-    ends = f"{_span(half.before)} before, {_span(half.after)} after (drawn weights {_span(drawn.after)})"
+    length = mean(length_alone(error) for error in half.before)
+    others = f"its learned length alone gives {length:.3f}, drawn weights {_span(drawn.after)}"
+    ends = f"{_span(half.before)} before, {_span(half.after)} after ({others})"
     return Finding(decided(ratio >= MANY), f"half rank {ends}; full rank {_span(full.after)}", ratio, None, (PERFECT,))
 
 
