@@ -80,10 +80,13 @@ def test_what_committed_records_say(record: Scorecard) -> None:
         assert status[holds] == "holds", holds
     for holds in ("qq-construction", "qq-half-rank", "qq-more-heads", "qq-parameters", "qq-depth-helps"):
         assert status[holds] == "holds", holds
+    for holds in ("qq-bound-respected", "qq-random-features", "qq-depth-construction", "qq-perfect-stays"):
+        assert status[holds] == "holds", holds
     for fails in ("figure-2-prediction", "section-3-3-towards-1", "table-3-listops-share", "figure-3-params"):
         assert status[fails] == "does not hold here", fails
     assert status["table-2-heads"] != "holds"
-    assert status["params-vit-l"] == "holds under another reading"
+    assert status["params-vit-l"] == status["qq-bound-exponential"] == "holds under another reading"
+    assert status["qq-positions"] == "cannot tell", "with positions added, full rank does not learn the task either"
     assert status["accuracy-vit-b"] == "not testable here"
     for claim in record.claims:
         assert claim.status in CLAIM_STATUSES

@@ -1,7 +1,7 @@
 """`leanformer paper`: the scorecard, and the paper's figures and tables as commands."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,6 +42,13 @@ Results = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Folder of records [default: results/ here, or those of the package]."),
 ]
+
+Dims = Annotated[str, typer.Option(metavar="NUMBERS", help="Dimensions of the points, as in 8,16,32.")]
+HeadCounts = Annotated[str, typer.Option(metavar="NUMBERS", help="Numbers of heads, as in 1,16,256.")]
+DrawnSeeds = Annotated[int, typer.Option(metavar="N", min=1, help="How many seeds.")]
+PointDim = Annotated[int, typer.Option(metavar="N", min=2, help="Dimension of the points, even.")]
+Points = Annotated[int, typer.Option(metavar="N", min=2, help="Points of a sample.")]
+ShortSteps = Annotated[int, typer.Option(metavar="N", min=1, help="Optimizer steps of every run.")]
 
 
 @scorecard_app.callback()
@@ -131,6 +138,78 @@ def construction(
 
 
 @scorecard_app.command()
+def bound(
+    dims: Dims = "8,16,32,64",
+    heads: HeadCounts = "1,16,256,4096,65536",
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """A lower bound on the error of one layer of low-rank heads that choose between two points.
+
+    An error of 1 is the origin's, 0.5 needs no attention at all. The bound is our own derivation in closed form, with
+    all its constants; the paper's are not in the text at hand. Also printed: how many heads an error takes at least.
+    """
+    _run("leanformer.paper.two_points.bound", "bound", given(locals()), out, as_json)
+
+
+@scorecard_app.command()
+def features(
+    dims: Dims = "4,8,16,32",
+    heads: HeadCounts = "1,4,16,64,256,1024",
+    samples: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Samples to fit on, and as many others to score.")
+    ] = 16384,
+    seeds: DrawnSeeds = 3,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Random heads of rank 1 and of half rank, combined by least squares, beside the lower bound."""
+    _run("leanformer.paper.two_points.features", "features", given(locals()), out, as_json)
+
+
+@scorecard_app.command()
+def voting(
+    dims: Dims = "8,16,32,64",
+    heads: HeadCounts = "15,63,255,1023,4095",
+    samples: Annotated[int, typer.Option(metavar="N", min=1, help="Samples of each dimension.")] = 4096,
+    seeds: DrawnSeeds = 3,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Two constructed layers of rank-1 heads: the first votes for one of two points, the second reads the winner.
+
+    Nothing is trained. Beside their error stand the first layer's alone, and the bound for any single layer.
+    """
+    _run("leanformer.paper.two_points.voting", "voting", given(locals()), out, as_json)
+
+
+@scorecard_app.command()
+def perfect(
+    dim: PointDim = 16,
+    points: Points = 16,
+    steps: ShortSteps = 1500,
+    seeds: DrawnSeeds = 3,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train from the constructed head and from drawn weights, at full and at half rank: does it stay, is it stuck?"""
+    _run("leanformer.paper.trained_points", "perfect", given(locals()), out, as_json)
+
+
+@scorecard_app.command()
+def positions(
+    dim: PointDim = 16,
+    points: Points = 16,
+    steps: ShortSteps = 1500,
+    seeds: DrawnSeeds = 3,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train full and half rank without positions, with learned ones added to the points, and appended to them."""
+    _run("leanformer.paper.trained_points", "positions", given(locals()), out, as_json)
+
+
+@scorecard_app.command()
 def figure(
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="2 to 9.")],
     scale: ScaleOption = "laptop",
@@ -174,6 +253,16 @@ def table(
     from leanformer.paper.tables import table as run
 
     show(run(**arguments, progress=True), as_json)
+
+
+def _run(module: str, name: str, arguments: dict[str, Any], out: Path | None, as_json: bool) -> None:
+    """Call the function that a command is named after."""
+    from importlib import import_module
+
+    run = getattr(import_module(module), name)
+    with messages.status(name):
+        record = run(**{key: value for key, value in arguments.items() if key != "out"})
+    _show(record, out, name, as_json)
 
 
 def _show(record: "Record", out: Path | None, name: str, as_json: bool) -> None:

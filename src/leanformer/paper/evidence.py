@@ -16,6 +16,10 @@ from leanformer.foundation.records.files import read_json
 from leanformer.paper.construction import Construction
 from leanformer.paper.parts import BlockParts
 from leanformer.paper.record import CitedSetting, ScorecardRow
+from leanformer.paper.trained_points import PerfectStart, PositionsStudy
+from leanformer.paper.two_points.bound import LowerBound
+from leanformer.paper.two_points.features import RandomFeatures
+from leanformer.paper.two_points.voting import Voting
 
 Kind = TypeVar("Kind", bound=Record)
 SCORECARD = "paper/scorecard.json"
@@ -62,6 +66,21 @@ class Evidence:
 
     def construction(self) -> Construction | None:
         return self._record(Construction, "paper/construction.json")
+
+    def lower_bound(self) -> LowerBound | None:
+        return self._record(LowerBound, "paper/bound.json")
+
+    def features(self) -> RandomFeatures | None:
+        return self._record(RandomFeatures, "paper/features.json")
+
+    def voting(self) -> Voting | None:
+        return self._record(Voting, "paper/voting.json")
+
+    def perfect(self) -> PerfectStart | None:
+        return self._record(PerfectStart, "paper/perfect.json")
+
+    def positions(self) -> PositionsStudy | None:
+        return self._record(PositionsStudy, "paper/positions.json")
 
     def bench(self, name: str) -> Mapping[str, Any] | None:
         return self._once(f"bench/{name}.json", read_json)

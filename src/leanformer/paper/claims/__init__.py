@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from leanformer.paper.claims import counterpoint, language, theory, vision
+from leanformer.paper.claims import counterpoint, counterpoint_theory, language, theory, vision
 from leanformer.paper.evidence import Evidence
 from leanformer.paper.record import LEANER, QUALITY, Claim
 from leanformer.paper.rules import Stated
 
 STATED: dict[str, tuple[Stated, ...]] = {
     LEANER: (*theory.CLAIMS, *vision.CLAIMS, *language.CLAIMS),
-    QUALITY: counterpoint.CLAIMS,
+    QUALITY: (*counterpoint.CLAIMS, *counterpoint_theory.CLAIMS),
 }
 """By paper, in the order in which it is read."""
 

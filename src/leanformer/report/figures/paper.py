@@ -124,6 +124,34 @@ def construction(record: Construction) -> Figure:
     return framed(drawing)
 
 
+def error_by_heads(title: str, values: Sequence[tuple[str, int, float]]) -> Figure:
+    """An error against the number of heads, a line for each name."""
+
+    def drawing(axes: Axes) -> None:
+        for number, name in enumerate(dict.fromkeys(line for line, _, _ in values)):
+            own = [(heads, error) for line, heads, error in values if line == name]
+            axes.plot(*zip(*own, strict=True), "o-", color=COLOURS[number % len(COLOURS)], label=name)
+        log_axis(axes.xaxis)
+        axes.set(xlabel="heads", ylabel="error (the origin scores 1)", title=title)
+        axes.legend()
+
+    return framed(drawing)
+
+
+def dots(title: str, names: Sequence[str], values: Sequence[Sequence[float]]) -> Figure:
+    """The values of some designs, one dot for every seed."""
+
+    def drawing(axes: Axes) -> None:
+        for place, own in enumerate(values):
+            axes.plot(own, [place] * len(own), "o", color=FIXED)
+        axes.set_yticks(range(len(names)), names)
+        axes.invert_yaxis()
+        log_axis(axes.xaxis)
+        axes.set_title(title)
+
+    return framed(drawing)
+
+
 def statuses(record: Scorecard) -> Figure:
     """How many claims have each status."""
     shades = (THEORY, "#7a8a2a", "#b3261e", "#c98a00", GREY)
