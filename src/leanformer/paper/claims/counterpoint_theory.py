@@ -23,11 +23,11 @@ BOUND, FEATURES, VOTING, PERFECT, POSITIONS = (
     f"paper/{name}.json" for name in ("bound", "features", "voting", "perfect", "positions")
 )
 
-BOUND = "leanformer paper bound --out results/paper"
-FEATURES = "leanformer paper features --out results/paper"
-VOTING = "leanformer paper voting --out results/paper"
-POSITIONS = "leanformer paper positions --out results/paper"
-PERFECT = "leanformer paper perfect --out results/paper"
+RUN_BOUND = "leanformer paper bound --out results/paper"
+RUN_FEATURES = "leanformer paper features --out results/paper"
+RUN_VOTING = "leanformer paper voting --out results/paper"
+RUN_POSITIONS = "leanformer paper positions --out results/paper"
+RUN_PERFECT = "leanformer paper perfect --out results/paper"
 GROWTH = 1.5
 """A number of heads is called exponential if its logarithm grows at least so many times when the dimension doubles."""
 STAYS = 1.1
@@ -189,7 +189,7 @@ CLAIMS = (
         ),
         judge=_exponential,
         scale="2 orthonormal points in 8 to 64 dimensions, closed form; the paper's constants are not at hand",
-        test=BOUND,
+        test=RUN_BOUND,
     ),
     Stated(
         id="qq-bound-respected",
@@ -198,7 +198,7 @@ CLAIMS = (
         rule="holds if no mean error of fitted random heads lies below our own bound for their rank and number",
         judge=_respected,
         scale="2 orthonormal points in 4 to 32 dimensions, ranks 1 and d/2, 1 to 1,024 heads, 3 seeds",
-        test=FEATURES,
+        test=RUN_FEATURES,
     ),
     Stated(
         id="qq-biased",
@@ -207,7 +207,7 @@ CLAIMS = (
         rule="not judged",
         judge=_biased,
         scale="none",
-        test=BOUND,
+        test=RUN_BOUND,
     ),
     Stated(
         id="qq-random-features",
@@ -216,7 +216,7 @@ CLAIMS = (
         rule="holds if at the most heads the held-out error rises with every larger dimension, in every seed",
         judge=_random_features,
         scale="2 orthonormal points in 4 to 32 dimensions, 1,024 heads, 3 seeds",
-        test=FEATURES,
+        test=RUN_FEATURES,
     ),
     Stated(
         id="qq-depth-construction",
@@ -228,7 +228,7 @@ CLAIMS = (
         ),
         judge=_depth_votes,
         scale="2 orthonormal points in 8 to 64 dimensions, 15 to 4,095 heads, 3 seeds; our own construction",
-        test=VOTING,
+        test=RUN_VOTING,
     ),
     Stated(
         id="qq-positions",
@@ -240,7 +240,7 @@ CLAIMS = (
         ),
         judge=_positions,
         scale=TRAINED,
-        test=POSITIONS,
+        test=RUN_POSITIONS,
     ),
     Stated(
         id="qq-perfect-stays",
@@ -249,7 +249,7 @@ CLAIMS = (
         rule=f"holds if every seed ends at most {STAYS:g} times its error before training",
         judge=_stays,
         scale=TRAINED,
-        test=PERFECT,
+        test=RUN_PERFECT,
     ),
     Stated(
         id="qq-perfect-halves",
@@ -258,6 +258,6 @@ CLAIMS = (
         rule=f"holds if half rank ends with at least {MANY:g} times the error of full rank, by the extremes over seeds",
         judge=_halves,
         scale=TRAINED,
-        test=PERFECT,
+        test=RUN_PERFECT,
     ),
 )
