@@ -22,6 +22,9 @@ PREPRINT = "the preprint, arXiv 2407.16153"
 BOUND, FEATURES, VOTING, PERFECT, POSITIONS = (
     f"paper/{name}.json" for name in ("bound", "features", "voting", "perfect", "positions")
 )
+RUN_BOUND, RUN_FEATURES, RUN_VOTING, RUN_PERFECT, RUN_POSITIONS = (
+    f"leanformer paper {name} --out results/paper" for name in ("bound", "features", "voting", "perfect", "positions")
+)
 GROWTH = 1.5
 """A number of heads is called exponential if its logarithm grows at least so many times when the dimension doubles."""
 STAYS = 1.1
@@ -183,7 +186,7 @@ CLAIMS = (
         ),
         judge=_exponential,
         scale="2 orthonormal points in 8 to 64 dimensions, closed form; the paper's constants are not at hand",
-        test="leanformer paper bound --out results/paper",
+        test=RUN_BOUND,
     ),
     Stated(
         id="qq-bound-respected",
@@ -192,7 +195,7 @@ CLAIMS = (
         rule="holds if no mean error of fitted random heads lies below our own bound for their rank and number",
         judge=_respected,
         scale="2 orthonormal points in 4 to 32 dimensions, ranks 1 and d/2, 1 to 1,024 heads, 3 seeds",
-        test="leanformer paper features --out results/paper",
+        test=RUN_FEATURES,
     ),
     Stated(
         id="qq-biased",
@@ -201,7 +204,7 @@ CLAIMS = (
         rule="not judged",
         judge=_biased,
         scale="none",
-        test="leanformer paper bound --out results/paper",
+        test=RUN_BOUND,
     ),
     Stated(
         id="qq-random-features",
@@ -210,7 +213,7 @@ CLAIMS = (
         rule="holds if at the most heads the held-out error rises with every larger dimension, in every seed",
         judge=_random_features,
         scale="2 orthonormal points in 4 to 32 dimensions, 1,024 heads, 3 seeds",
-        test="leanformer paper features --out results/paper",
+        test=RUN_FEATURES,
     ),
     Stated(
         id="qq-depth-construction",
@@ -222,7 +225,7 @@ CLAIMS = (
         ),
         judge=_depth_votes,
         scale="2 orthonormal points in 8 to 64 dimensions, 15 to 4,095 heads, 3 seeds; our own construction",
-        test="leanformer paper voting --out results/paper",
+        test=RUN_VOTING,
     ),
     Stated(
         id="qq-positions",
@@ -234,7 +237,7 @@ CLAIMS = (
         ),
         judge=_positions,
         scale=TRAINED,
-        test="leanformer paper positions --out results/paper",
+        test=RUN_POSITIONS,
     ),
     Stated(
         id="qq-perfect-stays",
@@ -243,7 +246,7 @@ CLAIMS = (
         rule=f"holds if every seed ends at most {STAYS:g} times its error before training",
         judge=_stays,
         scale=TRAINED,
-        test="leanformer paper perfect --out results/paper",
+        test=RUN_PERFECT,
     ),
     Stated(
         id="qq-perfect-halves",
@@ -252,6 +255,6 @@ CLAIMS = (
         rule=f"holds if half rank ends with at least {MANY:g} times the error of full rank, by the extremes over seeds",
         judge=_halves,
         scale=TRAINED,
-        test="leanformer paper perfect --out results/paper",
+        test=RUN_PERFECT,
     ),
 )
