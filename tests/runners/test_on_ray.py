@@ -62,7 +62,7 @@ def results(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("result.json"))}
 
 
-GRID: dict[str, Any] = {"vary": {"heads": [1, 2], "depth": [1, 2]}, "seeds": 2, "report": False}
+GRID: dict[str, Any] = {"vary": {"heads": [1, 2, 4], "depth": [1, 2]}, "seeds": 2, "report": False}
 
 
 @pytest.fixture(scope="module")
@@ -167,9 +167,9 @@ def test_nothing_is_lost_doubled_or_different(connected: Any, local_sweep: Path,
     assert chaos.killed_node
     assert any("tried again from its last checkpoint" in text for text in chaos.said)
     done = [count for what, count in chaos.heard.items() if what.startswith("done")]
-    assert (len(done), set(done)) == (8, {1})
+    assert (len(done), set(done)) == (12, {1})
     assert results(tmp_path) == results(local_sweep)
-    assert len(results(tmp_path)) == 8
+    assert len(results(tmp_path)) == 12
     assert [cell.scores for cell in record.cells] == [cell.scores for cell in read_record(local_sweep).cells]
 
 

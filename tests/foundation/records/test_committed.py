@@ -92,3 +92,18 @@ def test_the_tuned_losses_are_those_of_the_page(steps: int) -> None:
             assert interval is not None
             said = f"{found.difference.mean:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]".replace("-", "−")
             assert said in page
+
+
+@pytest.mark.parametrize("task", ["sst2", "stsb", "cola", "mrpc"])
+def test_the_fine_tuned_scores_are_those_of_the_page(task: str) -> None:
+    page = (RESULTS.parent / "docs" / "findings" / "healed_models.md").read_text(encoding="utf-8")
+    record = Comparison.read(RESULTS / f"inherited-minilm-{task}" / "comparison.json")
+    scores = [record.arms[arm].score for arm in ("original", "lean", "shallow")]
+    cells = [f"{score.mean:.1f} ± {score.t.half:.1f}" for score in scores if score is not None and score.t is not None]
+    for against in ("original", "shallow"):
+        difference = record.verdict.lean[against].difference
+        assert difference.t is not None
+        said = f"{difference.mean:+.1f} [{difference.t.low:+.1f}, {difference.t.high:+.1f}]"
+        cells.append(said.replace("-", "−"))
+    (row,) = (line for line in page.splitlines() if f"inherited-minilm-{task}/report.md" in line)
+    assert f"| {' | '.join(cells)} | {record.verdict.outcome} |" in row
