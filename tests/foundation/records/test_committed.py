@@ -107,3 +107,14 @@ def test_the_fine_tuned_scores_are_those_of_the_page(task: str) -> None:
         cells.append(said.replace("-", "−"))
     (row,) = (line for line in page.splitlines() if f"inherited-minilm-{task}/report.md" in line)
     assert f"| {' | '.join(cells)} | {record.verdict.outcome} |" in row
+
+
+def test_the_healed_losses_are_those_of_the_page() -> None:
+    page = (RESULTS.parent / "docs" / "findings" / "healed_models.md").read_text(encoding="utf-8")
+    record = Comparison.read(RESULTS / "healed-smollm2" / "comparison.json")
+    assert len(record.arms) == 9
+    for arm, runs in record.runs.items():
+        before, after = ([run.evaluations[place].scores["loss"] for run in runs.values()] for place in (0, -1))
+        seeds = ", ".join(f"{loss:.3f}" for loss in after)
+        cells = (f"{record.arms[arm].params / 1e6:.1f} M", f"{before[0]:.2f}", f"{sum(after) / 2:.3f} ({seeds})")
+        assert f"| {' | '.join(cells)} |" in page
