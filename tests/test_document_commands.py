@@ -41,7 +41,7 @@ ELSEWHERE = {
     r"s3://|ray": "needs a cluster or a bucket; tests/runners has both",
     r"^status .*--watch": "waits for runs of another process; tests/experiments/test_status.py",
     r"--tune lr(?!.*--tune-share 0.25)": "many trainings; one such command runs here, tests/experiments/tuning",
-    r"^measure runs/pretrained": "needs a package with a trained model; results/measure-smollm2 is its record",
+    r"runs/pretrained|SmolLM2": "needs a package with a trained model; its record is in results/",
     r"--command": "needs the reader's script; tests/experiments/own_loop",
     r"…|SWEEP|ARM": "stands for what the reader has",
     r"^jobs |/shared/": "writes outside the test's folder; tests/experiments/test_status.py",
