@@ -294,9 +294,7 @@ def write_plan(plan: ComparisonPlan, task: Task, out: Path) -> None:
 
 def _run_texts(plan: ComparisonPlan, task: Task, out: Path) -> dict[Path, str]:
     """By folder, what run.json says, seed by seed. Runs of one arm differ in what depends on the seed alone."""
-    of_arms = {
-        arm: plan.run(arm, plan.seeds[0], task).to_texts(_of_seeds(plan, arm), indent=2) for arm in plan.arms
-    }
+    of_arms = {arm: plan.run(arm, plan.seeds[0], task).to_texts(_of_seeds(plan, arm), indent=2) for arm in plan.arms}
     return {folder_of(out, arm, seed): next(of_arms[arm]) for arm, seed in plan.runs()}
 
 
