@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 import ray
+import torch
 
 import leanformer as lf
 from leanformer.experiments.sweep import read_record
@@ -52,7 +54,7 @@ def connected(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """The cluster, with one connection for several tests, whose runs then share worker processes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEANFORMER_CACHE", str(tmp_path_factory.mktemp("nodes")))
-        with on_ray._connected("ray"):
+        with on_ray.connected("ray"):
             patch.undo()
             yield cluster
 
@@ -258,3 +260,71 @@ def test_needs_come_from_the_cost_model(tmp_path: Path) -> None:
     assert 1.5e9 < needs.memory < 1.6e9
     assert needs_of(folder, Where(on="ray"), has_gpus=True).gpus == 1
     assert needs_of(folder, Where(on="ray", cpus=0.5, gpus=0.25, memory=7), has_gpus=True) == on_ray.Needs(0.5, 0.25, 7)
+
+
+class Linear(torch.nn.Module):
+    """A model without attention, for a loop that is not about models."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, heads)
+
+
+def own_loop(model: torch.nn.Module, seed: int, folder: Path) -> float:
+    """Says which process it was, is killed with its Ray worker at its first attempt with seed 1, and returns a score."""
+    (folder / "process.txt").write_text(f"{os.getpid()}")
+    if seed == 1 and not (folder / "died").exists():
+        (folder / "died").touch()
+        os.kill(int(subprocess.check_output(["ps", "-o", "ppid=", "-p", f"{os.getpid()}"])), signal.SIGKILL)
+        time.sleep(60)
+    return float(seed + sum(parameter.sum().item() for parameter in model.parameters()))
+
+
+OWN: dict[str, Any] = {
+    "train": own_loop,
+    "model": Linear,
+    "original": {"heads": 2},
+    "lean": {"heads": 4},
+    "margin": 1.0,
+    "report": False,
+}
+
+
+def test_own_loops_run_on_nodes_and_are_tried_again(connected: Any, tmp_path: Path) -> None:
+    far = lf.compare(**OWN, seeds=2, on="ray", retries=1, out=tmp_path / "far")
+    assert len(list((tmp_path / "far").glob("*/seed-1/died"))) == 2
+    assert not far.failures
+    processes = {path.read_text() for path in (tmp_path / "far").rglob("process.txt")}
+    assert str(os.getpid()) not in processes
+    for place in (tmp_path / "here" / arm / "seed-1" for arm in ("original", "lean")):
+        place.mkdir(parents=True)
+        (place / "died").touch()
+    here = lf.compare(**OWN, seeds=2, out=tmp_path / "here")
+    assert {arm: result.scores for arm, result in far.arms.items()} == {
+        arm: result.scores for arm, result in here.arms.items()
+    }
+
+
+def test_own_loops_that_die_each_time_are_recorded(connected: Any, tmp_path: Path) -> None:
+    record = lf.compare(**OWN, seeds=[0, 1], on="ray", retries=0, out=tmp_path)
+    assert set(record.failures) == {"original, seed 1", "lean, seed 1"}
+    assert "its process ended: WorkerCrashedError" in record.failures["lean, seed 1"]
+    assert "in 1 attempt" in record.failures["lean, seed 1"]
+
+
+WRITES_ITS_HEADS = """
+import json, pathlib, sys
+pathlib.Path(sys.argv[2], "metrics.json").write_text(json.dumps({"score": int(sys.argv[1])}))
+"""
+
+
+def test_own_loops_as_commands(connected: Any, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITES_ITS_HEADS, "{heads}", "{folder}"]
+    sizes = {"original": {"heads": 2}, "lean": {"heads": 4}}
+    record = lf.compare(command=command, **sizes, seeds=1, margin=9, on="ray", out=tmp_path, report=False)
+    assert {arm: result.scores for arm, result in record.arms.items()} == {"original": {"0": 2}, "lean": {"0": 4}}
+
+
+def test_retries_of_own_loops_need_ray(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match='retries needs on="ray": on this machine, the same call runs again'):
+        lf.compare(**OWN, seeds=1, retries=1, out=tmp_path)

@@ -88,7 +88,6 @@ def train(
     """
     from leanformer import tasks
     from leanformer.experiments import recipes
-    from leanformer.experiments.forecast import forecast_run
     from leanformer.experiments.overrides import adjusted
     from leanformer.experiments.plan import read_planned_run
     from leanformer.foundation.machine import from_first_process, is_first_process
@@ -125,6 +124,8 @@ def train(
         )
         folder = writable(out or Path("runs") / f"train-{chosen.name}-{arm}-{seed}")
         if dry_run:
+            from leanformer.experiments.forecast import forecast_run
+
             show_forecast(forecast_run(run), as_json)
             return
         from_first_process(lambda: write_run(run, folder))

@@ -7,7 +7,7 @@ error names the argument; the command line puts its option in that place.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from numbers import Integral, Real
 from pathlib import Path
@@ -106,6 +106,16 @@ def _listed(given: Any) -> list[int]:
     if not all(isinstance(number, Integral) and not isinstance(number, bool) for number in listed):
         raise TypeError
     return [int(number) for number in listed]
+
+
+def at_least(least: int, **given: int | Sequence[int]) -> None:
+    """Refuse numbers that are too small, and lists that are empty or hold one."""
+    for name, value in given.items():
+        if not isinstance(value, Sequence):
+            if value < least:
+                raise ArgumentError(f"{{{name}}} must be at least {least}, got {{given}}", given=value)
+        elif not value or min(value) < least:
+            raise ArgumentError(f"{{{name}}} must be numbers of at least {least}, got {{given}}", given=list(value))
 
 
 def names(given: str | Iterable[str] | None) -> list[str] | None:

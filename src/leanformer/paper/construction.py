@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 
 from leanformer.data.order import stream
+from leanformer.foundation.arguments import at_least
 from leanformer.foundation.records.base import RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 
@@ -64,11 +65,8 @@ def construction(
         samples: samples of each number of points.
         seed: of the samples.
     """
-    for name, least in (("dim", 2), ("samples", 1)):
-        if locals()[name] < least:
-            raise ValueError(f"{name} must be at least {least}, got {locals()[name]}")
-    if not points or min(points) < 2:
-        raise ValueError(f"points must be numbers of at least 2, got {list(points)}")
+    at_least(2, dim=dim, points=points)
+    at_least(1, samples=samples)
     if not sharpness or min(sharpness) <= 0:
         raise ValueError(f"sharpness must be numbers above 0, got {list(sharpness)}")
     rows = []

@@ -64,7 +64,7 @@ class PaperFigure(DatedRecord):
     """A figure of the paper, run here or planned."""
 
     kind: ClassVar[str] = "paper-figure"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     number: int
     title: str
@@ -78,6 +78,8 @@ class PaperFigure(DatedRecord):
     """The original model's value, drawn as a dotted line."""
     printed: tuple[str, ...] = ()
     """What the paper prints, in words."""
+    rates: dict[int, float] = {}
+    """The learning rate of every depth: the best one there, on seeds and samples that the figure does not use."""
     plan: Plan | None = None
 
     def glance(self) -> str:
@@ -85,7 +87,11 @@ class PaperFigure(DatedRecord):
 
     def sentences(self) -> list[str]:
         printed = [f"The paper prints: {'; '.join(self.printed)}."] if self.printed else []
-        return [*printed, *([self.plan.words] if self.plan is not None else [])]
+        tuned = ", ".join(f"{counted(depth, 'layer')} {rate:g}" for depth, rate in self.rates.items())
+        rates = (
+            [f"Every depth is trained at its best learning rate, which other seeds chose: {tuned}."] if tuned else []
+        )
+        return [*printed, *rates, *([self.plan.words] if self.plan is not None else [])]
 
 
 class PaperTable(DatedRecord):

@@ -18,8 +18,8 @@ from leanformer.experiments.grid import Grid
 from leanformer.experiments.hooks import Say
 from leanformer.experiments.judging.estimates import paired
 from leanformer.experiments.summary import RECORD as COMPARISON
-from leanformer.experiments.sweep import sweep
-from leanformer.experiments.sweep_records import Sweep, SweepCell
+from leanformer.experiments.sweep import PLAN, sweep
+from leanformer.experiments.sweep_records import Sweep, SweepCell, SweepPlan
 from leanformer.foundation.formats import counted
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.circumstances import circumstances, fields_of
@@ -27,6 +27,7 @@ from leanformer.foundation.records.keeping import publish
 from leanformer.models.published import FIGURE_3, LONG_RANGE_ARENA, VISION, Row
 from leanformer.paper.drawn import FigurePoint, PaperFigure, Plan, PlannedDesign, Scale, sizes
 from leanformer.paper.memory import lean_shares
+from leanformer.paper.rates import RATE, best_rates
 from leanformer.paper.scorecard import paper
 from leanformer.paper.training_costs import tokens_of
 
@@ -51,6 +52,11 @@ class Study:
     data: str
     printed: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Depths that are trained; each at its best learning rate."""
+        return tuple(self.axes.get("depth", ())) or (recipes.recipe(self.recipe).original.depth,)
 
 
 def _arena(task: str) -> tuple[str, ...]:
@@ -146,7 +152,9 @@ def figure(
 
     Args:
         number: 2 to 9.
-        scale: "laptop" trains what the folder lacks; "paper" counts what the paper's own grid would take.
+        scale: "laptop" trains what the folder lacks; "paper" counts what the paper's own grid would take. Every depth
+            is trained at its best learning rate, which is searched first on seeds and samples that the figure does not
+            use. That search is a sweep in the folder paper-rates-RECIPE beside `out`, which figures share.
         out: the folder [default: runs/paper-figure-NUMBER]. The same call resumes what was stopped.
         report: whether to draw the figure too.
         seeds, steps, data, jobs, progress, say: as for `lf.sweep`; three seeds by default.
@@ -160,24 +168,9 @@ def figure(
     elif scale == "paper":
         record = _planned(number, STUDIES[number])
     else:
-        study = STUDIES[number]
         folder = place_of(out, f"paper-figure-{number}")
-        settings = [f"{name}={value}" for name, value in study.settings.items()]
-        swept = sweep(
-            study.recipe,
-            vary=dict(study.axes),
-            equal_params=False,
-            seeds=3 if seeds is None else seeds,
-            steps=steps,
-            data=data,
-            jobs=jobs,
-            settings=settings,
-            out=folder,
-            report=report,
-            progress=progress,
-            say=say,
-        )
-        record = drawn(number, swept, folder)
+        arguments = dict(steps=steps, data=data, jobs=jobs, report=report, progress=progress, say=say)
+        record = _trained(number, folder, 3 if seeds is None else seeds, arguments)
     if is_first_process():
         publish(
             record, place_of(out, f"paper-figure-{number}") / RECORD, report=report, say=say or (lambda words: None)
@@ -185,12 +178,30 @@ def figure(
     return record
 
 
+def _trained(number: int, folder: Path, seeds: int | Sequence[int], arguments: Mapping[str, Any]) -> PaperFigure:
+    """A figure at laptop scale: the best rate of every depth first, then the grid of each depth at its rate."""
+    study = STUDIES[number]
+    recipe = recipes.recipe(study.recipe)
+    rates = best_rates(recipe, study.depths, folder.parent / f"paper-rates-{study.recipe}", **arguments)
+    for depth, rate in rates.items():
+        swept = sweep(
+            recipe,
+            vary={**study.axes, "depth": (depth,), RATE: (rate,)},
+            equal_params=False,
+            seeds=seeds,
+            settings=[f"{name}={value}" for name, value in study.settings.items()],
+            out=folder,
+            **arguments,
+        )
+    return drawn(number, swept, folder)
+
+
 def drawn(number: int, swept: Sweep, folder: Path | None = None) -> PaperFigure:
     """The figure of a sweep's record; Figure 2 needs the sweep's folder, which has the curves."""
     study = STUDIES[number]
     base = next((cell for cell in swept.cells if _is(cell, study.original)), None)
     made = (
-        _kappa_points(Comparison.read(folder / COMPARISON), swept)
+        _kappa_points(_comparisons(folder), swept)
         if number == 2 and folder is not None
         else tuple(_score_point(study, cell, base, swept) for cell in _in_order(swept, study) if cell.score)
     )
@@ -207,8 +218,15 @@ def drawn(number: int, swept: Sweep, folder: Path | None = None) -> PaperFigure:
         points=made,
         original=base.score.mean if base and base.score and number != 2 else None,
         printed=study.printed,
+        rates={cell.values["depth"]: cell.values[RATE] for cell in swept.cells if RATE in swept.axes},
         **fields_of(circumstances()),
     )
+
+
+def _comparisons(folder: Path) -> list[Comparison]:
+    """One for each learning rate."""
+    places = dict.fromkeys(cell.place for cell in SweepPlan.read(folder / PLAN).cells)
+    return [Comparison.read(folder / place / COMPARISON) for place in places]
 
 
 def _in_order(swept: Sweep, study: Study) -> list[SweepCell]:
@@ -243,7 +261,7 @@ def _score_point(study: Study, cell: SweepCell, base: SweepCell | None, swept: S
     )
 
 
-def _kappa_points(record: Comparison, swept: Sweep) -> tuple[FigurePoint, ...]:
+def _kappa_points(records: Sequence[Comparison], swept: Sweep) -> tuple[FigurePoint, ...]:
     """κ at each evaluation, over seeds: the mean over layers, as printed, and the median."""
     heads = {cell.name: cell.values["heads"] for cell in swept.cells}
     found = []
@@ -251,7 +269,7 @@ def _kappa_points(record: Comparison, swept: Sweep) -> tuple[FigurePoint, ...]:
         ("mean over layers, as printed", "mean_over_layers"),
         ("median over layers", "median_over_layers"),
     ):
-        for arm, runs in record.runs.items():
+        for arm, runs in (item for record in records for item in record.runs.items()):
             by_step: dict[int, list[float]] = {}
             for run in runs.values():
                 for point in run.evaluations:

@@ -20,7 +20,7 @@ from torch import nn
 from leanformer import models
 from leanformer.architecture import Architecture
 from leanformer.experiments.recipes.farthest import LAPTOP
-from leanformer.foundation.arguments import ArgumentError
+from leanformer.foundation.arguments import ArgumentError, at_least
 from leanformer.foundation.records.base import RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.models import families
@@ -129,9 +129,8 @@ def _ranks(dim: int) -> tuple[int, int]:
 
 
 def _study(designs: Sequence[tuple[Any, int, Any]], dim: int, points: int, steps: int, seeds: int) -> dict[str, Any]:
-    for name, given, least in (("points", points, 2), ("steps", steps, 1), ("seeds", seeds, 1)):
-        if given < least:
-            raise ArgumentError(f"{{{name}}} must be at least {least}, got {{given}}", given=given)
+    at_least(2, points=points)
+    at_least(1, steps=steps, seeds=seeds)
     rows = [_row(*design, dim, points, steps, seeds) for design in designs]
     sizes = {"dim": dim, "points": points, "steps": steps, "seeds": seeds}
     return {**sizes, "rows": tuple(rows), **fields_of(circumstances())}

@@ -51,8 +51,12 @@ class Ending:
     """Its exit code; negative for a signal."""
     seconds: float
     timed_out: bool = False
+    how: str = ""
+    """In words, where more is known than the code."""
 
     def __str__(self) -> str:
+        if self.how:
+            return self.how
         if self.code >= 0:
             return f"exit code {self.code}"
         with contextlib.suppress(ValueError):

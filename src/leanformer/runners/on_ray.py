@@ -39,6 +39,12 @@ STOP_SECONDS = 0.5
 """Between two looks of a run at whether it is to stop."""
 ANSWER_SECONDS = 30.0
 """How long a run waits for the answer that it may begin."""
+AUTHENTICATION_HINT = "; if it asks for a token, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
+"""Ray's client sends a token only if RAY_AUTH_MODE says so, and otherwise reports a timeout."""
+CLIENT_ATTEMPTS, CLIENT_PAUSE = 3, 2.0
+"""How often Ray's client tries to connect, and the seconds between two attempts."""
+SERVER_FAILED = "Initialization failure from server"
+"""What Ray's client says if it reached the head node, which could not start a process for it."""
 WAITING_SECONDS = 30.0
 """After so long without any run that runs, it is said what the cluster lacks."""
 
@@ -54,12 +60,12 @@ class OnRay:
     def run(self, folders: Sequence[Path], listen: Listener) -> None:
         if not folders:
             return
-        with _connected(self.where.on) as ray:
+        with connected(self.where.on) as ray:
             _Cluster(ray, self, listen).run(list(folders))
 
 
 @contextlib.contextmanager
-def _connected(on: str) -> Iterator[Any]:
+def connected(on: str) -> Iterator[Any]:
     """Ray, connected to the cluster that was asked for. One that this process was connected to already stays so."""
     import ray
 
@@ -96,15 +102,32 @@ def _connect(ray: Any, on: str) -> None:
         if on == RAY:
             _connect_or_start(ray, {**options, "log_to_driver": False})
         else:
-            ray.init(address=on, **options)
+            _check_address(on.removeprefix("ray://"))
+            _connect_client(ray, on, options)
     except (ConnectionError, TimeoutError, RuntimeError, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"there is no Ray cluster at {on} that this process could connect to: {reason}") from error
+        reason = " ".join((str(error).strip().splitlines() or [type(error).__name__])[-1].split())[:200]
+        hint = "" if on == RAY or os.environ.get("RAY_AUTH_MODE") else AUTHENTICATION_HINT
+        raise ValueError(
+            f"there is no Ray cluster at {on} that this process could connect to: {reason}{hint}"
+        ) from error
 
 
-def _check_address() -> None:
-    """Where nobody answers at RAY_ADDRESS, Ray itself would wait for a minute and then end this process."""
-    host, _, port = os.environ.get("RAY_ADDRESS", "").rpartition(":")
+def _connect_client(ray: Any, on: str, options: dict[str, Any]) -> None:
+    """Through Ray's client. A head node that is busy or has just started may fail at it and be ready a moment later."""
+    for left in reversed(range(CLIENT_ATTEMPTS)):
+        try:
+            ray.init(address=on, **options)
+        except ConnectionError as error:
+            if not left or SERVER_FAILED not in str(error):
+                raise
+            time.sleep(CLIENT_PAUSE)
+        else:
+            return
+
+
+def _check_address(address: str) -> None:
+    """Where nobody answers at an address, Ray itself would wait for up to a minute and may then end this process."""
+    host, _, port = address.rpartition(":")
     if host and "/" not in host and port.isdecimal():
         with socket.create_connection((host, int(port)), timeout=10):
             pass
@@ -112,7 +135,7 @@ def _check_address() -> None:
 
 def _connect_or_start(ray: Any, options: dict[str, Any]) -> None:
     """The cluster that runs on this machine or that RAY_ADDRESS names, or else a new one of this machine's cores."""
-    _check_address()
+    _check_address(os.environ.get("RAY_ADDRESS", ""))
     try:
         ray.init(address="auto", **options)
     except ConnectionError:
@@ -135,7 +158,7 @@ def train_here(
         os.chdir(cwd)
     path = Mirror.of(url).part(place).folder if url else Path(folder)
     node = socket.gethostname()
-    if wrong := _other_versions(versions):
+    if wrong := other_versions(versions):
         return {"event": "stopped", "kind": "ValueError", "text": f"the node {node} {wrong}"}
     ending: list[Event] = []
     posted = _Post(post, folder, f"{node} {os.getpid()}")
@@ -160,7 +183,7 @@ def train_here(
     return ending[-1]
 
 
-def _other_versions(wanted: dict[str, str]) -> str:
+def other_versions(wanted: dict[str, str]) -> str:
     found = versions_here()
     different = [
         f"{name} {found[name]} instead of {version}" for name, version in wanted.items() if found[name] != version
@@ -294,7 +317,7 @@ class _Cluster:
 
     def run(self, folders: list[Path]) -> None:
         waiting = [_Run(folder, self.needs(folder)) for folder in reversed(folders)]
-        self._check_room([one.needs for one in waiting])
+        check_room(self.ray, [one.needs for one in waiting])
         most = self.where.jobs or len(folders)
         try:
             with stop_requests() as stop:
@@ -310,18 +333,6 @@ class _Cluster:
                             waiting.insert(0, again)
         finally:
             self._end()
-
-    def _check_room(self, needs: Sequence[Needs]) -> None:
-        """A run that no node has room for would wait forever."""
-        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        for one in needs:
-            wanted = {"CPU": one.cpus, "GPU": one.gpus, "memory": one.memory}
-            if not any(all(node.get(name, 0) >= value for name, value in wanted.items()) for node in nodes):
-                largest = {name: max((node.get(name, 0) for node in nodes), default=0) for name in wanted}
-                raise ValueError(
-                    f"no node has room for a run, which takes {_in_words(wanted)}: the largest nodes have "
-                    f"{_in_words(largest)}; give cpus, gpus or memory if it takes less"
-                )
 
     def _submit(self, one: _Run) -> None:
         mirror = mirror_of(one.folder)
@@ -374,7 +385,7 @@ class _Cluster:
                 ) from error
             return self._again(one, f"{type(error.cause).__name__}: {error.cause}", "")
         except failures.RayError as error:  # a worker or a node died, or ran out of memory
-            return self._again(one, _how(error), self._node_of(reference))
+            return self._again(one, how_it_ended(error), self._node_of(reference))
         if ending["event"] == "stopped":
             raise ERRORS[ending["kind"]](ending["text"])
         if ending["event"] == "broken":
@@ -424,6 +435,19 @@ class _Cluster:
         self.pending.clear()
 
 
+def check_room(ray: Any, needs: Sequence[Needs]) -> None:
+    """A run that no node has room for would wait forever."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    for one in needs:
+        wanted = {"CPU": one.cpus, "GPU": one.gpus, "memory": one.memory}
+        if not any(all(node.get(name, 0) >= value for name, value in wanted.items()) for node in nodes):
+            largest = {name: max((node.get(name, 0) for node in nodes), default=0) for name in wanted}
+            raise ValueError(
+                f"no node has room for a run, which takes {_in_words(wanted)}: the largest nodes have "
+                f"{_in_words(largest)}; give cpus, gpus or memory if it takes less"
+            )
+
+
 def _fits(node: dict[str, Any], needs: Needs) -> bool:
     room = node["Resources"]
     return bool(room.get("CPU", 0) >= needs.cpus and room.get("GPU", 0) >= needs.gpus)
@@ -434,7 +458,7 @@ def _in_words(resources: dict[str, float]) -> str:
     return f"{cpus:g} CPUs, {gpus:g} GPUs and {size(int(memory))} of memory"
 
 
-def _how(error: BaseException) -> str:
+def how_it_ended(error: BaseException) -> str:
     """The first sentence of what Ray says, which is paragraphs long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -24,7 +24,6 @@ from safetensors.torch import load_file, save_file
 
 from leanformer.foundation.records.files import flush, read_json, read_text, with_usual_mode
 from leanformer.foundation.records.sums import SUMS, seal, sha256
-from leanformer.training import pieces
 
 STATE = "state.json"
 Tensors = Mapping[str, torch.Tensor]
@@ -146,6 +145,8 @@ class Checkpoints:
             names = {group: f"{group}.safetensors" for group in aliases}
             tensors: Mapping[str, Tensors] = {}
             if groups is not None:
+                from leanformer.training import pieces  # PyTorch's modules for it take a second to import
+
                 tensors, shapes = pieces.read(folder, groups, whole=whole)
             elif whole:
                 tensors = {group: load_file(folder / name) for group, name in names.items()}

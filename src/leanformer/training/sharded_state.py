@@ -13,7 +13,6 @@ from torch import Tensor
 from leanformer.foundation.machine import from_first_process
 from leanformer.foundation.records.files import write_text
 from leanformer.foundation.records.sums import SUMS, sha256
-from leanformer.training import pieces
 from leanformer.training.checkpoints import STATE, Checkpoint, Checkpoints, Say, unshared, write_state
 from leanformer.training.sharding import local
 
@@ -50,6 +49,8 @@ def save(
         with checkpoints.saving(step):
             return checkpoints.begin(step, sum(sizes))
 
+    from leanformer.training import pieces  # PyTorch's modules for it take a second to import
+
     aside = from_first_process(begin)
     with checkpoints.saving(step):
         pieces.write(aside, own)
@@ -71,6 +72,8 @@ def _agreed(make: Callable[[], dict[str, str]]) -> list[dict[str, str]]:
 
 def load(checkpoint: Checkpoint, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
     """Fill what each process holds of these tensors from a checkpoint, whatever number of processes wrote it."""
+    from leanformer.training import pieces
+
     pieces.load(
         checkpoint.folder,
         {

@@ -3,6 +3,8 @@
 This is PyTorch's FSDP2 (`fully_shard`), layer by layer: before a layer runs, the processes put its parameters together,
 and afterwards each keeps its part only. So every process must run the same layers in the same order, also where the
 processes have different numbers of held-out samples: see `in_step`.
+
+PyTorch's modules for it take a second to import, so only functions that need them do.
 """
 
 from __future__ import annotations
@@ -15,10 +17,6 @@ import torch
 import torch.distributed as dist
 from accelerate import Accelerator
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor
 
 from leanformer.conditioning.probing import Call, sharded_parts
 from leanformer.models import families
@@ -38,6 +36,9 @@ def divide(model: nn.Module, settings: Training, accelerator: Accelerator) -> No
     In mixed precision, layers are gathered in bfloat16: autocast would keep a bfloat16 copy of every weight for the
     backward pass. Norms and what is outside the layers stay in float32, and so does the residual stream.
     """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
     mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
     policy = MixedPrecisionPolicy()
     if settings.precision == "bfloat16":
@@ -64,13 +65,15 @@ def keep_own_part(model: nn.Module) -> None:
 
 def whole_weights(model: nn.Module) -> dict[str, Tensor]:
     """All weights, in the main memory of the first process; nothing on the others. All processes must take part."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
     found = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
     return cast(dict[str, Tensor], found)
 
 
 def local(tensor: Tensor) -> Tensor:
-    """Of a tensor, what this process holds."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    """Of a tensor, what this process holds. Only a divided one, a DTensor, can say so."""
+    return cast(Tensor, tensor.to_local()) if hasattr(tensor, "to_local") else tensor
 
 
 @contextmanager

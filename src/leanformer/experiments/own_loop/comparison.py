@@ -45,6 +45,7 @@ from leanformer.foundation.records.files import locked
 from leanformer.foundation.records.keeping import publish
 from leanformer.foundation.storage import is_url
 from leanformer.runners.base import Event, read_failure
+from leanformer.runners.where import LOCAL, Where
 from leanformer.tasks.base import Metric
 
 LOWER_IS_BETTER = ("loss", "nll", "perplexity", "ppl", "error", "mse", "mae", "rmse", "wer", "cer", "bpb", "bpc", "fid")
@@ -53,7 +54,7 @@ NO_KAPPA = "κ is not measured: the trained models of a command are not seen; `l
 OF_RECIPES = {
     *("recipe", "steps", "batch", "lr", "precision", "settings", "budget", "data", "start", "log_with", "equal_params"),
     *("pretrained", "layers", "new_heads"),
-    *("on", "retries", "cpus", "gpus", "memory", "plan_only"),
+    "plan_only",
     *("text_column", "label_column", "held_out", "skip_bad", "dry_run", "tune", "tune_share", "tune_seeds", "budgets"),
 }
 """Arguments of `leanformer.compare` and `leanformer.sweep` that a recipe takes."""
@@ -145,8 +146,8 @@ def train_arms(
     example: Any = None,
     projections: Projections | None = None,
     time_limit: float | str | None = None,
-    jobs: int | None = None,
     hooks: Hooks = Hooks(),  # noqa: B008  it cannot be changed
+    **where: Any,
 ) -> Comparison:
     """Train what a folder lacks of these arms and seeds; returns the record, which the caller writes."""
     if machine.process_count() > 1:
@@ -155,9 +156,7 @@ def train_arms(
     measured = _metric(metric, unit, higher_is_better, train)
     if margin is not None and not (isinstance(margin, Real) and 0 <= margin < float("inf")):
         raise ArgumentError("{margin} must be a number of at least 0, got {given!r}", given=margin)
-    if jobs is not None and jobs < 1:
-        raise ArgumentError("{jobs} must be at least 1, got {given}", given=jobs)
-    places = Places(jobs or 1, _seconds(time_limit))
+    places = Places(_where(where), _seconds(time_limit))
     listed = as_seeds(seeds, first_seed)
     wanted = wanted_rule(listed, until, max_seeds)
     runs = _runs(train, arms, measured, example, projections, places.time_limit)
@@ -185,6 +184,13 @@ def train_arms(
             if plan is not None:
                 hooks.say(f"{record.verdict.words}; next look: {len(plan.seeds)} seeds")
         return record
+
+
+def _where(given: Mapping[str, Any]) -> Where:
+    found = Where.of(given)
+    if found.on == LOCAL and given.get("retries") is not None:
+        raise ArgumentError('{retries} needs {on}="ray": on this machine, the same call runs again what has failed')
+    return found
 
 
 def comparison_name(train: Train | Command, given: str | None = None) -> str:

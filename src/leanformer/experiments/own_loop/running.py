@@ -1,4 +1,5 @@
-"""Where the runs of a user's loop run: functions in this process, or functions and commands in processes of their own.
+"""Where the runs of a user's loop run: functions in this process, or functions and commands in processes of their own,
+here or on a Ray cluster.
 
 A run that fails does not stop the others.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leanformer.experiments.own_loop.command import CommandRuns
 from leanformer.experiments.own_loop.function import FunctionRuns, failed, forget_failure, interruptible
@@ -16,6 +18,10 @@ from leanformer.foundation import machine
 from leanformer.foundation.formats import duration
 from leanformer.runners.base import Event, read_failure
 from leanformer.runners.children import STDERR, Child, Children, Ending, carried
+from leanformer.runners.where import LOCAL, Where
+
+if TYPE_CHECKING:
+    from leanformer.runners.children_on_ray import ChildrenOnRay
 
 Open = Mapping[Path, tuple[str, int]]
 """Runs without a result: their folders, each with its arm and seed."""
@@ -26,10 +32,15 @@ Hear = Callable[[Path, Event], None]
 class Places:
     """How runs are run."""
 
-    jobs: int = 1
-    """At a time."""
+    where: Where
+    """On this machine, one at a time unless it says otherwise."""
     time_limit: float | None = None
     """Seconds of a run."""
+
+    @property
+    def jobs(self) -> int:
+        """At a time, on this machine."""
+        return self.where.jobs or 1
 
     def run(self, runs: FunctionRuns | CommandRuns, open_runs: Open, hear: Hear) -> None:
         """Run them all, one after the other or several at a time. A run that fails does not stop the others."""
@@ -43,7 +54,7 @@ class Places:
 
     @property
     def in_this_process(self) -> bool:
-        return self.jobs == 1 and self.time_limit is None
+        return self.where.on == LOCAL and self.jobs == 1 and self.time_limit is None
 
     def _in_processes(self, runs: FunctionRuns | CommandRuns, open_runs: Open, hear: Hear) -> None:
         function = carried(runs.run, "train") if isinstance(runs, FunctionRuns) else b""
@@ -61,9 +72,15 @@ class Places:
                 event = runs.finish(arm, seed, folder, ending)
             hear(folder, event)
 
-        threads = max(1, machine.cores() // self.jobs)
         children = [child(folder, arm, seed) for folder, (arm, seed) in open_runs.items()]
-        Children(self.jobs, threads, self.time_limit).run(children, lambda begun: forget_failure(begun.folder), ended)
+        self._runner().run(children, lambda begun: forget_failure(begun.folder), ended)
+
+    def _runner(self) -> Children | ChildrenOnRay:
+        if self.where.on == LOCAL:
+            return Children(self.jobs, max(1, machine.cores() // self.jobs), self.time_limit)
+        from leanformer.runners.children_on_ray import ChildrenOnRay
+
+        return ChildrenOnRay(self.where, self.time_limit)
 
     def _of_function(self, folder: Path, arm: str, seed: int, ending: Ending) -> Event:
         """How a function's process left its run: with a result, with its own failure, or with neither."""

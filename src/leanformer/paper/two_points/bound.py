@@ -26,10 +26,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import gammaln
 
-from leanformer.foundation.arguments import ArgumentError, numbers
+from leanformer.foundation.arguments import ArgumentError, at_least, numbers
 from leanformer.foundation.records.base import RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
-from leanformer.paper.two_points.samples import at_least
 
 UNINFORMED = 0.5
 """The error of the middle of the two points, which no query is needed for."""

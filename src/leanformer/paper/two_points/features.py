@@ -15,11 +15,11 @@ from typing import ClassVar
 import numpy as np
 
 from leanformer.data.order import stream
-from leanformer.foundation.arguments import ArgumentError, numbers
+from leanformer.foundation.arguments import ArgumentError, at_least, numbers
 from leanformer.foundation.records.base import RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.paper.two_points.bound import lower_bound
-from leanformer.paper.two_points.samples import FIT, HEADS, HELD_OUT, at_least, choices, draw, unit
+from leanformer.paper.two_points.samples import FIT, HEADS, HELD_OUT, choices, draw, unit
 
 DIMS = (4, 8, 16, 32)
 COUNTS = (1, 4, 16, 64, 256, 1024)
@@ -73,7 +73,7 @@ def features(
     """
     dims, heads = numbers("dims", dims), numbers("heads", heads)
     at_least(2, dims=dims)
-    at_least(1, seeds=[seeds])
+    at_least(1, seeds=seeds)
     if samples < 4 * max(heads):
         raise ArgumentError(
             "{samples} must be at least four times the most {heads}, {least}, got {given}",

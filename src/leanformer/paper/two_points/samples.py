@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from leanformer.data.order import stream
-from leanformer.foundation.arguments import ArgumentError
 
 FIT, HELD_OUT, HEADS = range(3)
 """Third number of the keys of the random streams."""
@@ -55,10 +53,3 @@ def choices(samples: Samples, queries: np.ndarray, keys: np.ndarray) -> np.ndarr
     for column in range(queries.shape[2]):
         scores += (samples.query @ queries[:, :, column].T) * (samples.difference @ keys[:, :, column].T)
     return signs(scores)
-
-
-def at_least(least: int, **given: Sequence[int]) -> None:
-    """Refuse lists of numbers that are empty or hold one that is too small."""
-    for name, numbers in given.items():
-        if not numbers or min(numbers) < least:
-            raise ArgumentError(f"{{{name}}} must be numbers of at least {least}, got {{given}}", given=list(numbers))

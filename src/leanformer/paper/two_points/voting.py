@@ -24,11 +24,11 @@ from scipy.special import gammaln
 from scipy.stats import binom
 
 from leanformer.data.order import stream
-from leanformer.foundation.arguments import numbers
+from leanformer.foundation.arguments import at_least, numbers
 from leanformer.foundation.records.base import RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.paper.two_points.bound import lower_bound
-from leanformer.paper.two_points.samples import HEADS, HELD_OUT, at_least, choices, draw, unit
+from leanformer.paper.two_points.samples import HEADS, HELD_OUT, choices, draw, unit
 
 DIMS = (8, 16, 32, 64)
 COUNTS = (15, 63, 255, 1023, 4095)
@@ -81,7 +81,7 @@ def voting(
     """
     dims, heads = numbers("dims", dims), numbers("heads", heads)
     at_least(2, dims=dims)
-    at_least(1, seeds=[seeds], samples=[samples])
+    at_least(1, seeds=seeds, samples=samples)
     rows = []
     for dim in dims:
         errors = [_errors(dim, heads, samples, seed) for seed in range(seeds)]

@@ -8,7 +8,7 @@ from leanformer.experiments.arms import LEAN, ORIGINAL, SHALLOW, WIDE
 from leanformer.report.figures.style import FIXED, INK, SIMULATION, SPLIT, THEORY
 
 COLOURS = {ORIGINAL: INK, LEAN: FIXED, SHALLOW: SPLIT, WIDE: SIMULATION}
-MORE = (THEORY, "#b5838d", "#6b705c", "#e9a23b")
+MORE = (THEORY, "#b5838d", "#6b705c", "#e9a23b", "#7b2cbf", "#0096c7", "#8d5524", "#d00073")
 
 
 def colour(arm: str, arms: Sequence[str]) -> str:
