@@ -138,3 +138,20 @@ def test_the_variable_takes_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "soon")
     with pytest.raises(ValueError, match="LEANFORMER_LEASE must be a number of seconds, got 'soon'"):
         silence()
+
+
+def test_an_owner_never_reads_half_of_its_own_file(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at the files while the thread rewrites them must not tell that the lease is lost."""
+    monkeypatch.setenv(VARIABLE, "0.5")
+    with leased(shelf, "lease", "here") as lease:
+
+        def rewrite() -> None:
+            for beat in range(400):
+                with lease._writing:
+                    shelf.write(lease.file, lease.owner.content(beat))
+
+        thread = threading.Thread(target=rewrite)
+        thread.start()
+        while thread.is_alive():
+            lease.look()
+    assert not shelf.names(), "nothing is left"

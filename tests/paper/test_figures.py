@@ -27,11 +27,12 @@ def test_a_figure_is_trained_resumed_and_drawn(tmp_path: Path, monkeypatch: pyte
         (3, {"heads": (2, 4), "depth": (2, 1)}, {"heads": 2, "depth": 2}),
         (2, {"heads": (2, 4)}, {"heads": 2}),
     ):
-        small = replace(figures.STUDIES[number], axes=axes, original=original, settings={})
+        small = replace(figures.STUDIES[number], axes=axes, original=original)
         monkeypatch.setitem(figures.STUDIES, number, small)
         out = tmp_path / f"figure-{number}"
         record = figure(number, seeds=2, jobs=1, out=out)
-        assert {file.name for file in out.iterdir()} >= {f"figure-{number}.png", "figure.json", "sweep.json"}
+        assert {file.name for file in out.iterdir()} >= {f"figure-{number}.png", "figure.json"}
+        assert len(list((tmp_path / "paper-grid-fashion-mnist").rglob("result.json"))) == 8, "figures share designs"
         assert PaperFigure.read(out / "figure.json").points == record.points
         assert figure(number, seeds=2, jobs=1, out=out, report=False).points == record.points, (
             "nothing is trained again"
@@ -43,6 +44,17 @@ def test_a_figure_is_trained_resumed_and_drawn(tmp_path: Path, monkeypatch: pyte
         else:
             assert {p.panel for p in record.points} == {"mean over layers, as printed", "median over layers"}
             assert {p.line for p in record.points} == {"step 0", "step 2"}
+
+
+def test_a_figure_of_another_recipe_has_its_sizes() -> None:
+    study = figures.STUDIES[5].on("cifar10")
+    assert study.grid == {"heads": (4, 6, 8), "depth": (8, 5, 4), "mlp_dim": (512, 1024)}
+    assert study.original == {"heads": 4, "depth": 8, "mlp_dim": 512}
+    assert figures.STUDIES[3].on("digits").grid == {"heads": (1, 2, 4, 6, 8), "depth": (6, 4), "mlp_dim": (128,)}
+    with pytest.raises(ValueError, match="figures take recipes whose model has one stage; imagenet-davit-base has 4"):
+        figure(3, recipe="imagenet-davit-base")
+    with pytest.raises(ValueError, match="recipe is for figures that are trained here, at laptop scale"):
+        figure(6, recipe="digits")
 
 
 def test_a_figure_is_planned_at_the_papers_scale(tmp_path: Path) -> None:

@@ -271,7 +271,7 @@ class Linear(torch.nn.Module):
 
 
 def own_loop(model: torch.nn.Module, seed: int, folder: Path) -> float:
-    """Says which process it was, is killed with its Ray worker at its first attempt with seed 1, and returns a score."""
+    """Says which process it was. The first attempt with seed 1 is killed with its Ray worker."""
     (folder / "process.txt").write_text(f"{os.getpid()}")
     if seed == 1 and not (folder / "died").exists():
         (folder / "died").touch()

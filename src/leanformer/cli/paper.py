@@ -11,6 +11,7 @@ from leanformer.cli.shared import (
     AsJson,
     Group,
     Jobs,
+    On,
     Out,
     Seeds,
     Steps,
@@ -213,16 +214,23 @@ def positions(
 def figure(
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="2 to 9.")],
     scale: ScaleOption = "laptop",
+    recipe: Annotated[
+        str | None,
+        typer.Option(metavar="RECIPE", help="Another recipe than the figure's own, such as cifar10-small."),
+    ] = None,
     seeds: Seeds = None,
     steps: Steps = None,
     data: UserData = None,
+    on: On = None,
     jobs: Jobs = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """A figure of "Leaner Transformers", trained at laptop scale and drawn as the paper draws it.
 
-    The same command resumes it. `--scale paper` trains nothing: it counts the designs and device-hours of the paper's
+    First the best learning rate of every depth is searched, on other seeds and samples. The figures of a recipe share
+    that search and their trained designs, which lie beside the folder of the figure. The same command resumes what was
+    stopped. `--scale paper` trains nothing: it counts the designs and device-hours of the paper's
     own grid, and prints the command that runs it. Figures 6 and 7 show pairs of Tables 4 and 5, and train nothing.
     """
     arguments = given(locals())

@@ -86,10 +86,14 @@ class FolderShelf:
         return True
 
     def write(self, name: str, content: bytes) -> None:
-        (self.folder / name).write_bytes(content)
+        """At once, so that nobody reads half of it: an owner who did would believe that the lease is lost."""
+        aside = self.folder / f".{name}.part"
+        aside.write_bytes(content)
+        aside.replace(self.folder / name)
 
     def remove(self, name: str) -> None:
-        (self.folder / name).unlink(missing_ok=True)
+        for file in (self.folder / name, self.folder / f".{name}.part"):
+            file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -24,112 +23,15 @@ from leanformer.foundation.formats import counted
 from leanformer.foundation.machine import is_first_process
 from leanformer.foundation.records.circumstances import circumstances, fields_of
 from leanformer.foundation.records.keeping import publish
-from leanformer.models.published import FIGURE_3, LONG_RANGE_ARENA, VISION, Row
 from leanformer.paper.drawn import FigurePoint, PaperFigure, Plan, PlannedDesign, Scale, sizes
 from leanformer.paper.memory import lean_shares
 from leanformer.paper.rates import RATE, best_rates
 from leanformer.paper.scorecard import paper
+from leanformer.paper.studies import STUDIES, Study
 from leanformer.paper.training_costs import tokens_of
 
 RECORD = "figure.json"
 EACH_MODEL = "torchrun --nproc-per-node 8 -m leanformer compare imagenet-MODEL --data DIR, for each model"
-Axes = Mapping[str, tuple[Any, ...]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Study:
-    """A figure that shows trained models: what is varied here, and what the paper varied."""
-
-    title: str
-    recipe: str
-    axes: Axes
-    """The first is drawn along the x axis, the second has a panel for each value."""
-    original: Mapping[str, Any]
-    """The cell that is the original model."""
-    paper_recipe: str
-    paper_axes: Axes
-    device: str
-    data: str
-    printed: tuple[str, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def depths(self) -> tuple[int, ...]:
-        """Depths that are trained; each at its best learning rate."""
-        return tuple(self.axes.get("depth", ())) or (recipes.recipe(self.recipe).original.depth,)
-
-
-def _arena(task: str) -> tuple[str, ...]:
-    rows = [row for row in LONG_RANGE_ARENA if row.model == f"Nyströmformer, {task}" and row.results]
-    return tuple(f"({row.depth}, {row.heads}) {row.results['accuracy']} %" for row in rows)
-
-
-VIT_B: Row = VISION[0]
-PRINTED_VIT = (
-    f"original ({VIT_B.depth}, {VIT_B.heads}) {VIT_B.results['top1']} % with {VIT_B.params}",
-    *(f"8 layers, {row.heads} heads {row.params}" for row in FIGURE_3),
-)
-IMAGENET: dict[str, Any] = dict(paper_recipe="imagenet-vit-base", device="a100", data="ImageNet-1k")
-ARENA: dict[str, Any] = dict(
-    axes={"heads": (2, 4, 6, 8), "depth": (2, 1)}, original={"heads": 2, "depth": 2}, device="a6000"
-)
-STUDIES: dict[int, Study] = {
-    2: Study(
-        title="κ of the attention against heads, through training",
-        recipe="fashion-mnist",
-        axes={"heads": (1, 2, 4, 8, 12)},
-        original={"heads": 4},
-        paper_axes={"heads": tuple(range(2, 20, 2))},
-        printed=("κ decreases markedly as heads increase; values are drawn, not printed",),
-        settings={"training.evaluations": 6},
-        **IMAGENET,
-    ),
-    3: Study(
-        title="accuracy against heads, at the original's depth and at fewer layers",
-        recipe="fashion-mnist",
-        axes={"heads": (1, 2, 4, 6, 8), "depth": (8, 5)},
-        original={"heads": 4, "depth": 8},
-        paper_axes={"heads": tuple(range(2, 20, 2)), "depth": (12, 8)},
-        printed=PRINTED_VIT,
-        **IMAGENET,
-    ),
-    4: Study(
-        title="accuracy against the MLP's width, at the original's depth and at fewer layers",
-        recipe="fashion-mnist",
-        axes={"mlp_dim": (64, 128, 256, 384, 512), "depth": (8, 5)},
-        original={"mlp_dim": 256, "depth": 8},
-        paper_axes={"mlp_dim": tuple(768 * ratio for ratio in (1, 2, 4, 6, 8)), "depth": (12, 8)},
-        printed=PRINTED_VIT[:1],
-        **IMAGENET,
-    ),
-    5: Study(
-        title="accuracy of further depths, heads and MLPs",
-        recipe="fashion-mnist",
-        axes={"heads": (4, 6, 8), "depth": (8, 5, 4), "mlp_dim": (256, 512)},
-        original={"heads": 4, "depth": 8, "mlp_dim": 256},
-        paper_axes={"heads": (12, 14, 16, 18), "depth": (8, 7, 6), "mlp_dim": (1536, 3072)},
-        printed=PRINTED_VIT[:1],
-        **IMAGENET,
-    ),
-    8: Study(
-        title="accuracy on ListOps against heads, at two layers and one",
-        recipe="listops",
-        paper_recipe="listops-paper",
-        paper_axes={"heads": (2, 4, 6, 8), "depth": (2, 1)},
-        data="ListOps, drawn here",
-        printed=_arena("ListOps"),
-        **ARENA,
-    ),
-    9: Study(
-        title="accuracy on IMDb's bytes against heads, at two layers and one",
-        recipe="text",
-        paper_recipe="text-paper",
-        paper_axes={"heads": (2, 4, 6, 8), "depth": (2, 1)},
-        data="IMDb",
-        printed=_arena("text"),
-        **ARENA,
-    ),
-}
 PAIRS = {6: "Tab. 4", 7: "Tab. 5"}
 """Figures that show pairs of a table."""
 NUMBERS = sorted((*STUDIES, *PAIRS))
@@ -139,9 +41,11 @@ def figure(
     number: int,
     *,
     scale: Scale = "laptop",
+    recipe: str | None = None,
     seeds: int | Sequence[int] | None = None,
     steps: int | None = None,
     data: str | Path | None = None,
+    on: str | None = None,
     jobs: int | None = None,
     out: str | Path | None = None,
     report: bool = True,
@@ -152,64 +56,63 @@ def figure(
 
     Args:
         number: 2 to 9.
-        scale: "laptop" trains what the folder lacks; "paper" counts what the paper's own grid would take. Every depth
-            is trained at its best learning rate, which is searched first on seeds and samples that the figure does not
-            use. That search is a sweep in the folder paper-rates-RECIPE beside `out`, which figures share.
-        out: the folder [default: runs/paper-figure-NUMBER]. The same call resumes what was stopped.
+        scale: "laptop" trains what is missing; "paper" counts what the paper's own grid would take. Every depth is
+            trained at its best learning rate, which is searched first on seeds and samples that the figure does not
+            use.
+        recipe: another recipe than the figure's own, such as "cifar10-small"; sizes are to its original as here.
+        out: the folder of the figure [default: runs/paper-figure-NUMBER, with the name of another recipe]. Beside it,
+            paper-grid-RECIPE holds the trained designs and paper-rates-RECIPE the search; the figures of a recipe
+            share both. The same call resumes what was stopped.
         report: whether to draw the figure too.
-        seeds, steps, data, jobs, progress, say: as for `lf.sweep`; three seeds by default.
+        seeds, steps, data, on, jobs, progress, say: as for `lf.sweep`; three seeds by default.
     """
     if number not in NUMBERS:
         raise ValueError(f"the figures are {', '.join(map(str, NUMBERS))}, got {number}")
     if scale not in ("laptop", "paper"):
         raise ValueError(f"scale must be laptop or paper, got {scale!r}")
+    if recipe is not None and (number in PAIRS or scale == "paper"):
+        raise ValueError("recipe is for figures that are trained here, at laptop scale")
+    folder = place_of(out, f"paper-figure-{number}{f'-{recipe}' if recipe else ''}")
     if number in PAIRS:
         record = _pairs(number)
     elif scale == "paper":
         record = _planned(number, STUDIES[number])
     else:
-        folder = place_of(out, f"paper-figure-{number}")
-        arguments = dict(steps=steps, data=data, jobs=jobs, report=report, progress=progress, say=say)
-        record = _trained(number, folder, 3 if seeds is None else seeds, arguments)
+        study = STUDIES[number] if recipe is None else STUDIES[number].on(recipe)
+        arguments = dict(steps=steps, data=data, on=on, jobs=jobs, report=report, progress=progress, say=say)
+        record = _trained(number, study, folder.parent, 3 if seeds is None else seeds, arguments)
     if is_first_process():
-        publish(
-            record, place_of(out, f"paper-figure-{number}") / RECORD, report=report, say=say or (lambda words: None)
-        )
+        publish(record, folder / RECORD, report=report, say=say or (lambda words: None))
     return record
 
 
-def _trained(number: int, folder: Path, seeds: int | Sequence[int], arguments: Mapping[str, Any]) -> PaperFigure:
-    """A figure at laptop scale: the best rate of every depth first, then the grid of each depth at its rate."""
-    study = STUDIES[number]
+def _trained(
+    number: int, study: Study, folder: Path, seeds: int | Sequence[int], arguments: Mapping[str, Any]
+) -> PaperFigure:
+    """A figure at laptop scale: the best rate of every depth first, then the designs of each depth at its rate."""
     recipe = recipes.recipe(study.recipe)
-    rates = best_rates(recipe, study.depths, folder.parent / f"paper-rates-{study.recipe}", **arguments)
+    rates = best_rates(recipe, study.grid["depth"], folder / f"paper-rates-{study.recipe}", **arguments)
+    grid = folder / f"paper-grid-{study.recipe}"
     for depth, rate in rates.items():
-        swept = sweep(
-            recipe,
-            vary={**study.axes, "depth": (depth,), RATE: (rate,)},
-            equal_params=False,
-            seeds=seeds,
-            settings=[f"{name}={value}" for name, value in study.settings.items()],
-            out=folder,
-            **arguments,
-        )
-    return drawn(number, swept, folder)
+        vary = {**study.grid, "depth": (depth,), RATE: (rate,)}
+        swept = sweep(recipe, vary=vary, equal_params=False, seeds=seeds, out=grid, **arguments)
+    return drawn(number, study, swept, grid)
 
 
-def drawn(number: int, swept: Sweep, folder: Path | None = None) -> PaperFigure:
+def drawn(number: int, study: Study, swept: Sweep, folder: Path | None = None) -> PaperFigure:
     """The figure of a sweep's record; Figure 2 needs the sweep's folder, which has the curves."""
-    study = STUDIES[number]
-    base = next((cell for cell in swept.cells if _is(cell, study.original)), None)
+    shown = _in_order(swept, study)
+    base = next((cell for cell in shown if _is(cell, study.original)), None)
     made = (
-        _kappa_points(_comparisons(folder), swept)
+        _kappa_points(_comparisons(folder), shown)
         if number == 2 and folder is not None
-        else tuple(_score_point(study, cell, base, swept) for cell in _in_order(swept, study) if cell.score)
+        else tuple(_score_point(study, cell, base, swept) for cell in shown if cell.score)
     )
     first = next(iter(study.axes))
     unit = f", {swept.metric.unit}" if swept.metric.unit else ""
     return PaperFigure(
         number=number,
-        title=study.title,
+        title=f"{study.title} ({study.recipe})",
         scale="laptop",
         x_label="MLP width / token width" if number == 4 else "parameters saved, %" if number == 5 else first,
         y_label="κ, mean and median over layers" if number == 2 else f"{swept.metric.name}{unit}",
@@ -218,7 +121,7 @@ def drawn(number: int, swept: Sweep, folder: Path | None = None) -> PaperFigure:
         points=made,
         original=base.score.mean if base and base.score and number != 2 else None,
         printed=study.printed,
-        rates={cell.values["depth"]: cell.values[RATE] for cell in swept.cells if RATE in swept.axes},
+        rates={cell.values["depth"]: cell.values[RATE] for cell in shown},
         **fields_of(circumstances()),
     )
 
@@ -230,11 +133,10 @@ def _comparisons(folder: Path) -> list[Comparison]:
 
 
 def _in_order(swept: Sweep, study: Study) -> list[SweepCell]:
-    """The cells in the order of the study's axes, whatever was added to the folder when: the original's depth first."""
-    places = {name: {value: place for place, value in enumerate(values)} for name, values in study.axes.items()}
-    return sorted(
-        swept.cells, key=lambda cell: [places[name].get(cell.values[name], len(places[name])) for name in places]
-    )
+    """The cells of a figure, in the order of its axes: the grid may hold those of other figures too."""
+    axes = {**study.axes, **study.grid}
+    own = [cell for cell in swept.cells if all(cell.values[name] in values for name, values in axes.items())]
+    return sorted(own, key=lambda cell: [values.index(cell.values[name]) for name, values in axes.items()])
 
 
 def _is(cell: SweepCell, values: Mapping[str, Any]) -> bool:
@@ -261,9 +163,9 @@ def _score_point(study: Study, cell: SweepCell, base: SweepCell | None, swept: S
     )
 
 
-def _kappa_points(records: Sequence[Comparison], swept: Sweep) -> tuple[FigurePoint, ...]:
+def _kappa_points(records: Sequence[Comparison], shown: Sequence[SweepCell]) -> tuple[FigurePoint, ...]:
     """κ at each evaluation, over seeds: the mean over layers, as printed, and the median."""
-    heads = {cell.name: cell.values["heads"] for cell in swept.cells}
+    heads = {cell.name: cell.values["heads"] for cell in shown}
     found = []
     for panel, read in (
         ("mean over layers, as printed", "mean_over_layers"),

@@ -20,7 +20,7 @@ from leanformer.foundation.registry import Registry, absolute, in_one_line, refe
 from leanformer.foundation.yaml_files import is_yaml
 
 _FUNCTIONS = {
-    "images": ("digits", "fashion-mnist", "cifar10", "images"),
+    "images": ("digits", "fashion-mnist", "cifar10", "cifar10-small", "images"),
     "language": ("pydoc", "pycode", "tinystories", "tinystories-paper"),
     "large": ("decoder-1b",),
     "texts": ("texts", "texts-masked", "classify"),

@@ -126,8 +126,8 @@ def _arena(task: str) -> tuple[Stated, ...]:
 
 
 def _figure(number: int, task: str) -> tuple[Stated, ...]:
-    _recipe, data = TASKS[task]
-    name, model = f"paper/figure-{number}", f"Nyströmformer, {task}"
+    recipe, data = TASKS[task]
+    name, model = f"paper/grid-{recipe}", f"Nyströmformer, {task}"
     scale = f"{task} at shorter sequences than the Long-Range Arena's"
     return (
         Stated(

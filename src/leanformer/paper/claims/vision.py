@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from leanformer.experiments.recipes.imagenet import recipe_name
+from leanformer.experiments.sweep_records import SweepCell
 from leanformer.models.published import FIGURE_3, VISION, Row
 from leanformer.paper.claims.costs import hours
 from leanformer.paper.evidence import Evidence
@@ -18,23 +22,26 @@ from leanformer.paper.rules import (
     Finding,
     Judge,
     Stated,
+    against_cell,
     arms,
     cells_beat,
     count_words,
     counts,
     decided,
     every_decided,
-    first_of,
-    gain,
     none_beats,
     reduction,
     rises,
     slope,
     verdict,
 )
+from leanformer.paper.studies import STUDIES
 
 RECOUNT = "leanformer paper --recount"
-SMALL = "Fashion-MNIST, ViT of width 64 at 8 and 5 layers (the paper: ImageNet-1k, ViT-B at 12 and 8)"
+SMALL = (
+    "Fashion-MNIST and CIFAR-10 (JPEG), ViT of width 64 at 8 and 5 layers, 3 seeds, the learning rate tuned per depth "
+    "(the paper: ImageNet-1k, ViT-B at 12 and 8)"
+)
 PAIRS = (
     "Fashion-MNIST, ViT of 8 layers × 4 heads against 4 × 8, and 4 × 4 against 2 × 8, 5 seeds; digits, 6 × 4 against "
     "3 × 8, 3 and 4 seeds"
@@ -53,6 +60,8 @@ TUNED = tuple(name for name in COMPARED if name.startswith("tuned-"))
 FEWER, MORE = 5, 8
 """Layers of the small ViT that stand for 8 and 12."""
 OWN_HEADS, OWN_MLP = 4, 256
+GRIDS = ("paper/grid-fashion-mnist", "paper/grid-cifar10-small")
+"""Trained designs of the figures; both recipes have the same model."""
 LITTLE = 0.5
 """Points that are little: the margin of the recipe."""
 COMPARE = "leanformer compare fashion-mnist --seeds 5 --arms original,lean,shallow,wide"
@@ -139,36 +148,83 @@ def _table_6(evidence: Evidence) -> Finding:
     )
 
 
-def _weaker(evidence: Evidence) -> Finding:
+Where = Callable[[SweepCell], bool]
+
+
+def _at(*, depth: int, heads: int | None = None, mlp_dim: int | None = None) -> Where:
+    """Designs of these sizes; sizes that are not given do not matter."""
+    wanted = {"depth": depth, "heads": heads, "mlp_dim": mlp_dim}
+    return lambda cell: all(value in (None, cell.values[name]) for name, value in wanted.items())
+
+
+ORIGINAL = _at(depth=MORE, heads=OWN_HEADS, mlp_dim=OWN_MLP)
+
+
+def _all_grids(rule: Callable[..., Judge], *arguments: Any, **sizes: int) -> Judge:
+    """A rule on every grid that is committed."""
+    return every_decided(*(rule(grid, *arguments, **sizes) for grid in GRIDS))
+
+
+def _weaker(grid: str) -> Judge:
     """The slope over heads minus the slope over the MLP, at the original's depth."""
-    heads, mlps = evidence.sweep("paper/figure-3"), evidence.sweep("paper/figure-4")
-    if heads is None or mlps is None:
-        return UNKNOWN
-    first, second = slope(heads, "heads", {"depth": MORE}), slope(mlps, "mlp_dim", {"depth": MORE})
-    if first is None or second is None or first.t is None or second.t is None:
-        return UNKNOWN
-    low, high = first.t.low - second.t.high, first.t.high - second.t.low
-    status = decided(low > 0, high < 0)
-    both = f"heads {first.mean:+.2f} points per doubling, MLP {second.mean:+.2f}"
-    words = f"{both}; the difference is in [{low:+.2f}, {high:+.2f}]"
-    files = ("paper/figure-3/sweep.json", "paper/figure-4/sweep.json")
-    return Finding(status, words, first.mean - second.mean, (low, high), files)
+
+    def judge(evidence: Evidence) -> Finding:
+        record = evidence.sweep(grid)
+        first = record and slope(record, "heads", {"depth": MORE, "mlp_dim": OWN_MLP})
+        second = record and slope(record, "mlp_dim", {"depth": MORE, "heads": OWN_HEADS})
+        if record is None or not first or not second or first.t is None or second.t is None:
+            return UNKNOWN
+        low, high = first.t.low - second.t.high, first.t.high - second.t.low
+        status = decided(low > 0, high < 0)
+        both = f"{record.name}: heads {first.mean:+.2f} points per doubling, MLP {second.mean:+.2f}"
+        words = f"{both}; the difference is in [{low:+.2f}, {high:+.2f}]"
+        return Finding(status, words, first.mean - second.mean, (low, high), (f"{grid}/sweep.json",))
+
+    return judge
 
 
-def _doubling(evidence: Evidence) -> Finding:
-    record = evidence.sweep("paper/figure-5")
-    if record is None:
-        return UNKNOWN
-    parts = [
-        slope(record, "mlp_dim", {"depth": d, "heads": h}) for d in record.axes["depth"] for h in record.axes["heads"]
-    ]
-    found = [gain(part, LITTLE, record.metric.unit, ("paper/figure-5/sweep.json",)) for part in parts if part]
-    intervals = [part.interval for part in found if part.interval]
-    if not intervals:
-        return UNKNOWN
-    status = decided(all(high < LITTLE for _, high in intervals), any(low > LITTLE for low, _ in intervals))
-    words = f"doubling the MLP: {'; '.join(part.result for part in found)}"
-    return Finding(status, words, records=("paper/figure-5/sweep.json",))
+def _doubling(grid: str) -> Judge:
+    """What an MLP of twice the original's width gains, at every depth and number of heads that was trained with it."""
+
+    def judge(evidence: Evidence) -> Finding:
+        record = evidence.sweep(grid)
+        found = []
+        for cell in record.cells if record is not None else ():
+            depth, heads = cell.values["depth"], cell.values["heads"]
+            if record is not None and cell.values["mlp_dim"] == 2 * OWN_MLP:
+                reference = _at(depth=depth, heads=heads, mlp_dim=OWN_MLP)
+                wide = _at(depth=depth, heads=heads, mlp_dim=2 * OWN_MLP)
+                found += against_cell(record, wide, reference, f"{grid}/sweep.json")
+        intervals = [part.interval for part in found if part.interval]
+        if not intervals:
+            return UNKNOWN
+        status = decided(all(high < LITTLE for _, high in intervals), any(low > LITTLE for low, _ in intervals))
+        return Finding(status, "; ".join(part.result for part in found), records=found[0].records)
+
+    return judge
+
+
+def _fewer_params_beat(grid: str) -> Judge:
+    """Whether every design of Figure 5 with fewer layers and fewer parameters is better than the original."""
+
+    def judge(evidence: Evidence) -> Finding:
+        record = evidence.sweep(grid)
+        original = next((cell for cell in record.cells if ORIGINAL(cell)), None) if record is not None else None
+        if original is None or original.params is None:
+            return UNKNOWN
+        most = original.params
+        sizes = STUDIES[5].grid
+        return cells_beat(
+            grid,
+            lambda cell: (
+                all(cell.values[name] in values for name, values in sizes.items())
+                and cell.values["depth"] < MORE
+                and (cell.params or 0) < most
+            ),
+            ORIGINAL,
+        )(evidence)
+
+    return judge
 
 
 def _pair(original: Row, lean: Row) -> tuple[Stated, Stated]:
@@ -247,7 +303,7 @@ CLAIMS = (
         where="Figure 3, left",
         statement="At the original's depth, accuracy improves clearly with the number of heads.",
         rule=RISE,
-        judge=rises("paper/figure-3", "heads", depth=MORE),
+        judge=_all_grids(rises, "heads", depth=MORE, mlp_dim=OWN_MLP),
         scale=SMALL,
         test="leanformer paper figure 3",
         at_scale=hours(["ViT-B"], "ImageNet-1k, one design; Figure 3 has 18"),
@@ -257,10 +313,11 @@ CLAIMS = (
         where="Figure 3, right",
         statement="At fewer layers too, accuracy is correlated with the number of heads.",
         rule=RISE,
-        judge=first_of(
-            rises("paper/figure-3", "heads", depth=FEWER), rises("sweep-fashion-mnist", "heads", regime="fixed")
+        judge=every_decided(
+            _all_grids(rises, "heads", depth=FEWER, mlp_dim=OWN_MLP),
+            rises("sweep-fashion-mnist", "heads", regime="fixed"),
         ),
-        scale="Fashion-MNIST, small ViT of 4 layers at equal parameters, 3 seeds",
+        scale=f"{SMALL}; Fashion-MNIST, ViT of 4 layers at equal parameters, 3 seeds",
         test="leanformer paper figure 3; leanformer sweep fashion-mnist",
     ),
     Stated(
@@ -268,15 +325,15 @@ CLAIMS = (
         where="Figure 3, left",
         statement="At the original's depth, more heads than the original's are more accurate than the original.",
         rule=GAIN + EVERY,
-        judge=first_of(
-            cells_beat(
-                "paper/figure-3",
-                lambda cell: cell.values["depth"] == MORE and cell.values["heads"] > OWN_HEADS,
-                lambda cell: cell.values["depth"] == MORE and cell.values["heads"] == OWN_HEADS,
+        judge=every_decided(
+            _all_grids(
+                cells_beat,
+                lambda cell: _at(depth=MORE, mlp_dim=OWN_MLP)(cell) and cell.values["heads"] > OWN_HEADS,
+                ORIGINAL,
             ),
-            every_decided(*(arms(name, "wide", "original") for name in COMPARED)),
+            *(arms(name, "wide", "original") for name in COMPARED),
         ),
-        scale=PAIRS,
+        scale=f"{SMALL}; {PAIRS}",
         test=WIDE,
     ),
     Stated(
@@ -284,10 +341,10 @@ CLAIMS = (
         where="Section 4.1.1",
         statement="All configurations of 8 layers with more than 12 heads surpass the original.",
         rule="holds if every shallower design with more than the original's heads has an interval above the original",
-        judge=cells_beat(
-            "paper/figure-3",
-            lambda cell: cell.values["depth"] == FEWER and cell.values["heads"] > OWN_HEADS,
-            lambda cell: cell.values["depth"] == MORE and cell.values["heads"] == OWN_HEADS,
+        judge=_all_grids(
+            cells_beat,
+            lambda cell: _at(depth=FEWER, mlp_dim=OWN_MLP)(cell) and cell.values["heads"] > OWN_HEADS,
+            ORIGINAL,
         ),
         scale=SMALL,
         test="leanformer paper figure 3",
@@ -297,10 +354,10 @@ CLAIMS = (
         where="Figure 3, caption",
         statement="All configurations of 8 layers with 12 heads or more surpass the original.",
         rule="holds if every shallower design with the original's heads or more has an interval above the original",
-        judge=cells_beat(
-            "paper/figure-3",
-            lambda cell: cell.values["depth"] == FEWER and cell.values["heads"] >= OWN_HEADS,
-            lambda cell: cell.values["depth"] == MORE and cell.values["heads"] == OWN_HEADS,
+        judge=_all_grids(
+            cells_beat,
+            lambda cell: _at(depth=FEWER, mlp_dim=OWN_MLP)(cell) and cell.values["heads"] >= OWN_HEADS,
+            ORIGINAL,
         ),
         scale=SMALL,
         test="leanformer paper figure 3",
@@ -320,7 +377,7 @@ CLAIMS = (
         where="Figure 4, Section 4.1.1",
         statement="The width of MLPs has a weaker effect than the number of heads.",
         rule="holds if the slope over heads is above the slope over the MLP's width, by their 95 % intervals",
-        judge=_weaker,
+        judge=_all_grids(_weaker),
         scale=SMALL,
         test="leanformer paper figure 3; leanformer paper figure 4",
     ),
@@ -329,10 +386,10 @@ CLAIMS = (
         where="Figure 4, caption",
         statement="Wider MLPs cannot make up for a reduction of depth from 12 to 8 layers.",
         rule="holds if no shallower design with a wider MLP is better than the original, by 95 % intervals",
-        judge=none_beats(
-            "paper/figure-4",
-            lambda cell: cell.values["depth"] == FEWER and cell.values["mlp_dim"] > OWN_MLP,
-            lambda cell: cell.values["depth"] == MORE and cell.values["mlp_dim"] == OWN_MLP,
+        judge=_all_grids(
+            none_beats,
+            lambda cell: _at(depth=FEWER, heads=OWN_HEADS)(cell) and cell.values["mlp_dim"] > OWN_MLP,
+            ORIGINAL,
         ),
         scale=SMALL,
         test="leanformer paper figure 4",
@@ -342,7 +399,7 @@ CLAIMS = (
         where="Figure 5, caption",
         statement="For 6 to 8 layers, doubling the MLP's width gives little.",
         rule=f"holds if every 95 % interval of a doubling's gain ends below {LITTLE} points; not if one begins above",
-        judge=_doubling,
+        judge=_all_grids(_doubling),
         scale=SMALL,
         test="leanformer paper figure 5",
     ),
@@ -351,13 +408,7 @@ CLAIMS = (
         where="Section 4.1.1, Best configurations",
         statement="All configurations of Figure 5 are more accurate than the original with fewer parameters.",
         rule="holds if every design's 95 % interval lies above the original",
-        judge=cells_beat(
-            "paper/figure-5",
-            lambda cell: cell.values["depth"] < MORE,
-            lambda cell: (
-                cell.values["depth"] == MORE and cell.values["heads"] == OWN_HEADS and cell.values["mlp_dim"] == OWN_MLP
-            ),
-        ),
+        judge=_all_grids(_fewer_params_beat),
         scale=SMALL,
         test="leanformer paper figure 5",
     ),
