@@ -26,7 +26,8 @@ from leanformer.experiments.plan import read_plan, write_plan
 from leanformer.foundation.records.files import locked
 from leanformer.models import families
 from leanformer.models.published import rows_of
-from leanformer.paper.scorecard import scorecard
+from leanformer.paper.drawn import PaperFigure
+from leanformer.paper.scorecard import paper, scorecard
 from leanformer.training.loop import train
 from support import browser as support_browser
 from support import formulas, tiny_run
@@ -35,6 +36,7 @@ from support.architectures import SMALL
 
 MODEL, OTHER = "farthest-point", "tinystories-gpt2"
 """Models that are counted in half a second each."""
+RESULTS = Path(__file__).parents[2] / "results"
 expect.set_options(timeout=30_000)
 SLOW = 10
 """How many times slower than a free machine the one that runs the tests may be."""
@@ -355,6 +357,32 @@ def test_a_study_is_watched_while_it_trains(browser: Browser, folder: Path, expl
     expect(page.get_by_role("region", name="Scorecard").locator("tbody tr")).to_have_count(2)
     assert watched.violations() == []
     assert watched.wrong == []
+
+
+def test_claims_are_counted_found_and_opened(browser: Browser, tmp_path: Path) -> None:
+    """Without a scorecard in the folder, those that come with the package are shown; figures are the folder's."""
+    shown = paper()
+    figure = PaperFigure.read(RESULTS / "paper" / "figure-6" / "figure.json")
+    figure.changed(title=SCRIPT).write(tmp_path / "figure.json")
+    with Explorer(tmp_path, 0, first=MODEL) as explorer:
+        watched = opened(browser, explorer, "paper")
+        page = watched.page
+        expect(page.locator("details.claim")).to_have_count(len(shown.claims))
+        holding = [claim for claim in shown.claims if claim.status == "holds"]
+        page.get_by_role("group", name="Show claims of a status").get_by_role("button", name="holds").first.click()
+        expect(page.locator("details.claim")).to_have_count(len(holding))
+        expect(page.get_by_text(f"{len(holding)} of {len(shown.claims)} claims")).to_be_visible()
+        page.get_by_label("Search the claims").fill(holding[0].statement)
+        expect(page.locator("details.claim")).to_have_count(1)
+        page.locator("details.claim summary").focus()
+        page.keyboard.press("Enter")
+        for words in (holding[0].rule, holding[0].result, holding[0].test):
+            expect(page.locator(".claim-body").get_by_text(words, exact=True)).to_be_visible()
+        page.get_by_label("Search the claims").fill("no claim says this")
+        expect(page.locator("details.claim")).to_have_count(0)
+        expect(page.get_by_role("heading", name=f"Figure 6: {SCRIPT}")).to_be_visible()
+        assert watched.violations() == []
+        assert watched.wrong == []
 
 
 # Names that mean harm, and many runs

@@ -61,7 +61,17 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
         task = NextToken(dataset=str(root / "text.txt"), tokenizer="bytes", length=16)
         training = Training(**{**usual, **choices})
         write_run(Run(name="run", architecture=SMALL, task=task, training=training), root / name)
-    jobs = ["ddp:2", "full:2", "moved:4:4", "moved:2:7", "moved:1:10", "moved:2", "low-ddp:2", "low-full:2", "families:2"]
+    jobs = [
+        "ddp:2",
+        "full:2",
+        "moved:4:4",
+        "moved:2:7",
+        "moved:1:10",
+        "moved:2",
+        "low-ddp:2",
+        "low-full:2",
+        "families:2",
+    ]
     tests = Path(__file__).parents[1]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
     environment["PYTHONPATH"] = os.pathsep.join([str(tests), environment.get("PYTHONPATH", "")])

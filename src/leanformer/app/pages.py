@@ -20,7 +20,7 @@ STYLES = ("base.css", "views.css")
 SCRIPTS = (
     *("dom.js", "formats.js", "arithmetic.js", "gaussian.js", "guards.js", "candidates.js", "emit.js"),
     *("plots.js", "sources.js", "sizes.js", "front.js", "design.js"),
-    *("measure.js", "runs.js", "studies.js", "paper.js", "main.js"),
+    *("measure.js", "runs.js", "studies.js", "claims.js", "paper.js", "main.js"),
 )
 """In the order of their imports."""
 

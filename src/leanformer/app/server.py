@@ -55,7 +55,6 @@ class Explorer:
             "/api/record": self._record,
             "/api/measure": self._measure,
             "/api/paper": self._paper,
-            "/api/scorecard": self._scorecard,
         }
         self._page: str | None = None
         self._tools: dict[str, Any] = {}
@@ -154,9 +153,6 @@ class Explorer:
 
     def _paper(self, asked: Asked) -> Any:
         return self._papers().found(self.folder, self._search())
-
-    def _scorecard(self, asked: Asked) -> Any:
-        return self._papers().counted()
 
     def _warm_up(self) -> None:
         """Import what requests need, and count the first model, before anyone asks for it."""

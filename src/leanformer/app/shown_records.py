@@ -13,7 +13,7 @@ from leanformer.foundation.records import record_class
 from leanformer.foundation.records.base import Record
 from leanformer.inheriting.record import Inheritance
 from leanformer.paper.record import Scorecard
-from leanformer.paper.scorecard import scorecard
+from leanformer.paper.scorecard import paper
 from leanformer.report.scorecard import sentences as scorecard_sentences
 
 Json = dict[str, Any]
@@ -48,22 +48,17 @@ def _sentences(record: Record) -> list[str]:
 
 
 class Paper:
-    """The scorecard: one from the folder, or counted here once."""
+    """The scorecard: one from the folder, or else that of the records which come with the package."""
 
     def __init__(self) -> None:
-        self._counted: Json | None = None
+        self._own: Json | None = None
         self._lock = threading.Lock()
 
     def found(self, folder: Folder | None, listed: Found) -> Json:
-        """The last scorecard in the folder, or the one that was counted here; without rows if there is neither."""
         places = [record["place"] for record in listed.records if record["kind"] == Scorecard.kind]
         if folder is not None and places:
             return shown(folder, places[-1])
-        return self._counted or {"kind": Scorecard.kind, "place": "", "record": None, "sentences": []}
-
-    def counted(self) -> Json:
-        """Count the parameters of every printed row now: some seconds, without memory."""
         with self._lock:
-            if self._counted is None:
-                self._counted = as_shown(scorecard(memory=False), "")
-            return self._counted
+            if self._own is None:
+                self._own = as_shown(paper(), "")
+            return self._own

@@ -1,5 +1,6 @@
-// The paper view: every printed count beside the recount, and the figures for which there are records.
+// The paper view: the claims, the figures for which there are records, and every printed count beside the recount.
 
+import { claimsSection, paperFigure } from "./claims.js";
 import { drawn, h, problem, replace, section, shortened, table } from "./dom.js";
 import { percent, whole } from "./formats.js";
 import { headsPlot, theoryPlot } from "./measure.js";
@@ -60,45 +61,32 @@ function counts(rows) {
   return h("div", { class: "figures" }, Array.from(found, ([status, count]) => h("div", { class: "figure" }, h("h3", null, mark(status)), h("p", { class: "now" }, String(count)), h("p", { class: "share" }, percent(count / rows.length)))));
 }
 
+const SHOWN = { "paper-figure": (one) => paperFigure(one.record), theory: (one) => section("Theorem 3.2 against simulation", theoryPlot(one.record)), heads: (one) => section(`κ against heads, the form of Fig. 2: ${shortened(one.record.model, 80)}, ${shortened(one.record.weights, 60)}`, headsPlot(one.record)) };
+const MOST_FIGURES = 16;
+
 async function figuresOf(found) {
-  const records = found.records.filter((record) => record.kind === "heads" || record.kind === "theory").slice(0, 4);
+  const records = found.records.filter((record) => record.kind in SHOWN).slice(0, MOST_FIGURES);
   const read = await Promise.all(records.map((record) => ask("/api/record", { place: record.place }).catch(() => null)));
-  return read.filter(Boolean).map((one) =>
-    one.kind === "theory"
-      ? section("Theorem 3.2 against simulation", theoryPlot(one.record))
-      : section(`κ against heads, the form of Fig. 2: ${shortened(one.record.model, 80)}, ${shortened(one.record.weights, 60)}`, headsPlot(one.record)),
-  );
+  return read.filter((one) => one && (one.kind !== "paper-figure" || one.record.points.length)).map((one) => SHOWN[one.kind](one));
 }
 
 export async function paperView(place, asked, found) {
   const body = h("div", { class: "stack" }, h("p", { class: "waiting" }, "Reading the scorecard…"));
-  replace(place, h("h1", null, "Paper"), h("p", { class: "quiet-text" }, "Each printed count of “Leaner Transformers: More Heads, Less Depth” beside a recount from built models."), body);
+  replace(place, h("h1", null, "Paper"), h("p", { class: "quiet-text" }, "What the records say about each claim of “Leaner Transformers: More Heads, Less Depth” and “Quality over Quantity in Attention Layers”."), body);
   try {
     const card = await ask("/api/paper");
-    replace(body, card.record ? shownCard(card) : offer(body, found), await figuresOf(found));
+    replace(body, shownCard(card), await figuresOf(found));
   } catch (error) {
     replace(body, problem(error));
   }
 }
 
 function shownCard({ record, sentences, place }) {
+  const source = place ? ["From ", h("code", null, shortened(place, 200)), "."] : "From the records that come with leanformer.";
   return [
-    counts(record.rows),
-    section("Scorecard", h("ul", { class: "said" }, sentences.map((words) => h("li", null, shortened(words, 1000)))), scorecardTable(record.rows), h("p", { class: "quiet-text" }, place ? ["From ", h("bdi", null, shortened(place, 200))] : "Counted here, without memory.")),
+    record.claims.length ? claimsSection(record.claims) : null,
+    section("In short", h("ul", { class: "said" }, sentences.map((words) => h("li", null, shortened(words, 1000)))), h("p", { class: "quiet-text" }, source)),
+    section("Printed counts beside the recount", counts(record.rows), scorecardTable(record.rows)),
     memoryPlot(record.rows),
   ];
-}
-
-function offer(body, found) {
-  const button = h("button", { type: "button" }, "Count the parameters now");
-  button.addEventListener("click", async () => {
-    button.disabled = true;
-    button.textContent = "Counting… this takes about half a minute";
-    try {
-      replace(body, shownCard(await ask("/api/scorecard")), await figuresOf(found));
-    } catch (error) {
-      replace(body, problem(error));
-    }
-  });
-  return section("Scorecard", h("p", null, "There is no scorecard in this folder. ", h("code", null, "leanformer paper --json > scorecard.json"), " writes one with training memory."), h("div", { class: "buttons" }, button));
 }
