@@ -45,7 +45,7 @@ test: lint
 test-all: lint
 	LEANFORMER_TEST=all $(BIN)/pytest -n 2 --dist worksteal --durations=15
 
-# Seeded attempts to get a wrong answer, a traceback or a hang; docs/robustness.md has the table.
+# Seeded attempts to get a wrong answer, a traceback or a hang; docs/project/robustness.md has the table.
 SEED ?= 0
 SCALE ?= 1
 fuzz: install

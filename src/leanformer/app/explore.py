@@ -32,7 +32,7 @@ def explore(
     models: str | Iterable[str] | None = None,
     progress: bool | None = None,
 ) -> Path | None:
-    """Open the explorer in the browser: designs, measurements, studies under way or finished, and the paper.
+    """Open the explorer in the browser: designs, measurements, running and finished studies, and the paper.
 
     It answers on this machine only, reads this folder only, changes nothing, and runs until it is interrupted.
 
@@ -40,7 +40,7 @@ def explore(
 
     Args:
         folder: what to show; by default "runs", which need not exist yet.
-        port: of the server; by default 8642, or any free one.
+        port: port of the server; by default 8642, or any free one.
         browser: whether to open the browser.
         export: write the design view as one HTML file to this path instead, and return the path.
         models: whose designs the exported page shows.

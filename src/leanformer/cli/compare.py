@@ -72,7 +72,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help='Of "original,lean,shallow,wide" [default: the recipe\'s].',
+            help='Arms to train, from "original,lean,shallow,wide" [default: the recipe\'s].',
             autocompletion=complete_arms,
             rich_help_panel=MODELS,
         ),
@@ -88,14 +88,14 @@ def compare(
     start: Annotated[
         str | None,
         typer.Option(
-            metavar="FOLDER", help="A comparison whose trained models these begin with.", rich_help_panel=MODELS
+            metavar="FOLDER", help="Start from the trained models of this comparison.", rich_help_panel=MODELS
         ),
     ] = None,
     pretrained: Annotated[
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="A trained model that all arms but `random` begin with: a saved folder, a run or a .gguf file.",
+            help="A trained model from which all arms but `random` start: a saved folder, a run or a .gguf file.",
             rich_help_panel=MODELS,
         ),
     ] = None,
@@ -103,13 +103,13 @@ def compare(
         str | None,
         typer.Option(
             metavar="RULE",
-            help="Which of its layers shallower arms keep, as for `inherit` [default: influence].",
+            help="Which of its layers the shallower arms keep, as for `inherit` [default: influence].",
             rich_help_panel=MODELS,
         ),
     ] = None,
     new_heads: Annotated[
         Literal["fresh", "copied"] | None,
-        typer.Option(help="What new heads begin with [default: fresh].", rich_help_panel=MODELS),
+        typer.Option(help="How new heads are initialised [default: fresh].", rich_help_panel=MODELS),
     ] = None,
     steps: Steps = None,
     batch: Batch = None,
@@ -120,7 +120,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="KIND[=AMOUNT]",
-            help='Held equal: steps, epochs, tokens, flops, time; or with an amount, "time=10m".',
+            help='What arms have in common: steps, epochs, tokens, flops or time; or with an amount, "time=10m".',
             rich_help_panel=TRAINING,
         ),
     ] = None,
@@ -128,7 +128,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="COMMAND",
-            help='Train by a command of yours: "python train.py --model {model} --seed {seed} --out {folder}".',
+            help='Train with your own command: "python train.py --model {model} --seed {seed} --out {folder}".',
             rich_help_panel=OWN_LOOP,
         ),
     ] = None,
@@ -136,7 +136,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="The JSON file that it writes into {folder} [default: metrics.json].",
+            help="The JSON file that the command writes into {folder} [default: metrics.json].",
             rich_help_panel=OWN_LOOP,
         ),
     ] = None,
@@ -144,16 +144,16 @@ def compare(
         str | None,
         typer.Option(
             metavar="KEY",
-            help='The score in that file, as in "eval.accuracy" [default: score].',
+            help='Key of the score in that file, as in "eval.accuracy" [default: score].',
             rich_help_panel=OWN_LOOP,
         ),
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What the score is called [default: its key].", rich_help_panel=OWN_LOOP),
+        typer.Option(metavar="NAME", help="Name of the score [default: its key].", rich_help_panel=OWN_LOOP),
     ] = None,
     unit: Annotated[
-        str | None, typer.Option(metavar="UNIT", help='Of the score, as in "%".', rich_help_panel=OWN_LOOP)
+        str | None, typer.Option(metavar="UNIT", help='Unit of the score, as in "%".', rich_help_panel=OWN_LOOP)
     ] = None,
     higher_is_better: Annotated[
         bool | None,
@@ -165,7 +165,7 @@ def compare(
     ] = None,
     time_limit: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help='Of one run of the command, as in "30m".', rich_help_panel=OWN_LOOP),
+        typer.Option(metavar="TIME", help='Time limit of one run, as in "30m".', rich_help_panel=OWN_LOOP),
     ] = None,
     seeds: Seeds = None,
     first_seed: Annotated[
@@ -173,7 +173,7 @@ def compare(
         typer.Option(
             metavar="N",
             min=0,
-            help="The first seed [default: 0]; another one repeats a comparison with other seeds.",
+            help="The first seed [default: 0]; with another one, the comparison is repeated with other seeds.",
             rich_help_panel=STATISTICS,
         ),
     ] = None,
@@ -188,25 +188,29 @@ def compare(
     max_seeds: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="The most seeds of such a comparison [default: 30].", rich_help_panel=STATISTICS
+            metavar="N", min=1, help="Upper limit of seeds with --until [default: 30].", rich_help_panel=STATISTICS
         ),
     ] = None,
     margin: Annotated[
         float | None,
-        typer.Option(metavar="M", min=0, help="By how much a model may be worse and hold.", rich_help_panel=STATISTICS),
+        typer.Option(
+            metavar="M", min=0, help="By how much a model may be worse and still hold.", rich_help_panel=STATISTICS
+        ),
     ] = None,
     tune: Annotated[
         str | None,
         typer.Option(
             metavar="SETTINGS",
-            help='Tune for every arm alike, "lr" or "lr,weight_decay", on samples that the verdict never sees.',
+            help='Tune "lr" or "lr,weight_decay" for every arm alike, on samples that the verdict never uses.',
             rich_help_panel=STATISTICS,
         ),
     ] = None,
     tune_share: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE", help="Of a run's steps, what a trial takes [default: 1].", rich_help_panel=STATISTICS
+            metavar="SHARE",
+            help="Length of a trial, as a share of a run's steps [default: 1].",
+            rich_help_panel=STATISTICS,
         ),
     ] = None,
     tune_seeds: Annotated[
@@ -217,7 +221,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="SHARES",
-            help='Make the same comparison with fewer steps too, as in "1/4,1/2,1".',
+            help='Also make the comparison with fewer steps, as in "1/4,1/2,1".',
             rich_help_panel=STATISTICS,
         ),
     ] = None,
@@ -236,12 +240,12 @@ def compare(
     """The main job: train original, lean and control side by side, and say what holds.
 
     Every arm is trained with every seed on the same batches. The control, `shallow`, has lean's depth and the
-    original's layers: it separates what heads do from what depth does.
+    original's heads: it separates the effect of heads from the effect of depth.
 
-    With `--command`, a program of yours trains: it gets a fresh model as a folder ({model}), or the sizes of the arm
-    ({depth}, {heads}, …), with the seed and a folder for its output, and writes its score into a JSON file there.
+    With `--command`, your own program trains. It gets a fresh model as a folder ({model}) or the sizes of the arm
+    ({depth}, {heads}, …), the seed, and a folder for its output. It writes its score into a JSON file in that folder.
 
-    The same command resumes a comparison that was stopped; more `--seeds` or `--arms` add to what is there.
+    The same command resumes a comparison that was stopped; more `--seeds` or `--arms` extend it.
     Several GPUs or hosts: `torchrun --nproc-per-node 8 -m leanformer compare …`
     """
     arguments = given(locals())

@@ -20,7 +20,7 @@ def design(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help='At most these parameters: "50%" or "40M" [default: half of those in layers].',
+            help='At most this many parameters: "50%" or "40M" [default: half of those in layers].',
             rich_help_panel=LIMITS,
         ),
     ] = None,
@@ -30,7 +30,7 @@ def design(
     ] = None,
     macs: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help='At most these MACs per sample: "50%" or "8G".', rich_help_panel=LIMITS),
+        typer.Option(metavar="SIZE", help='At most this many MACs per sample: "50%" or "8G".', rich_help_panel=LIMITS),
     ] = None,
     depth: Annotated[
         str | None,
@@ -41,7 +41,7 @@ def design(
         typer.Option(
             "--head-dim",
             metavar="NUMBERS",
-            help='Other sizes of head to try too, such as "32,96".',
+            help='Also try these head sizes, such as "32,96".',
             rich_help_panel=MODELS,
         ),
     ] = None,
@@ -51,7 +51,7 @@ def design(
             "--heads-divisible-by",
             metavar="N",
             min=1,
-            help="Heads in multiples of this [default: 8, 4, 2 or 1, as the original's].",
+            help="Heads in multiples of this [default: 8, 4, 2 or 1, whichever divides the original's].",
             rich_help_panel=MODELS,
         ),
     ] = None,
@@ -61,13 +61,11 @@ def design(
     ] = "both",
     force: Annotated[
         bool,
-        typer.Option("--force", help="Show designs too that the rank guard refuses.", rich_help_panel=MODELS),
+        typer.Option("--force", help="Also show designs that the rank guard refuses.", rich_help_panel=MODELS),
     ] = False,
     batch: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=1, help="Samples per device that memory is counted for.", rich_help_panel=TRAINING
-        ),
+        typer.Option(metavar="N", min=1, help="Samples per device, for the memory count.", rich_help_panel=TRAINING),
     ] = 64,
     tokens: Annotated[
         int | None,
@@ -84,11 +82,12 @@ def design(
         bool, typer.Option("--checkpointing", help="With gradient checkpointing.", rich_help_panel=TRAINING)
     ] = False,
     optimizer: Annotated[
-        Literal["adamw", "sgd", "none"], typer.Option(help="Whose state needs memory.", rich_help_panel=TRAINING)
+        Literal["adamw", "sgd", "none"],
+        typer.Option(help="Optimizer whose state is counted as memory.", rich_help_panel=TRAINING),
     ] = "adamw",
     shard: Annotated[
         Literal["none", "full"],
-        typer.Option(help="full divides the model among the devices (FSDP2).", rich_help_panel=TRAINING),
+        typer.Option(help="full shards the model over the devices (FSDP2).", rich_help_panel=TRAINING),
     ] = "none",
     samples: Annotated[
         str | None,
@@ -98,11 +97,13 @@ def design(
     ] = None,
     device: Annotated[Device, typer.Option(help="The device of that run.", rich_help_panel=RUN)] = "a100",
     devices: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many of them; --shard divides by it.", rich_help_panel=RUN)
+        int, typer.Option(metavar="N", min=1, help="How many devices; --shard divides by it.", rich_help_panel=RUN)
     ] = 8,
     utilisation: Annotated[
         float,
-        typer.Option(metavar="SHARE", min=0, max=1, help="Share of their peak that is reached.", rich_help_panel=RUN),
+        typer.Option(
+            metavar="SHARE", min=0, max=1, help="Share of the peak speed that devices reach.", rich_help_panel=RUN
+        ),
     ] = 0.35,
     emit: Annotated[
         Literal["timm", "hf", "leanformer", "yaml"] | None,

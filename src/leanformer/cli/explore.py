@@ -15,14 +15,15 @@ def explore(
         Path | None, typer.Argument(metavar="FOLDER", help="What to show: results and studies [default: runs].")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(metavar="P", min=0, max=65535, help="Of the server [default: 8642 or any free one].")
+        int | None,
+        typer.Option(metavar="P", min=0, max=65535, help="Port of the server [default: 8642 or any free one]."),
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     export: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the design view as one HTML file instead.",
+            help="Only write the design view to one HTML file.",
             dir_okay=False,
             rich_help_panel=OUTPUT,
         ),
@@ -32,7 +33,7 @@ def explore(
         typer.Option(
             "--model",
             metavar="NAME",
-            help="A model of that file; may be repeated [default: a ViT, a BERT and a GPT-2].",
+            help="A model in that file; repeatable [default: a ViT, a BERT and a GPT-2].",
             autocompletion=complete_models,
             rich_help_panel=OUTPUT,
         ),

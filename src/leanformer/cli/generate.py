@@ -14,9 +14,9 @@ def generate(
     prompt: Annotated[str, typer.Argument(help="How the text begins.")] = "Once upon a time",
     tokens: Annotated[int, typer.Option(min=1, help="How many tokens to write at most.")] = 200,
     temperature: Annotated[
-        float, typer.Option(min=0, help="0 takes the likeliest token; 1 draws from the model's distribution.")
+        float, typer.Option(min=0, help="0 takes the likeliest token; 1 samples from the model's distribution.")
     ] = 0.8,
-    top_k: Annotated[int, typer.Option(min=1, help="Draw from so many likeliest tokens.")] = 50,
+    top_k: Annotated[int, typer.Option(min=1, help="Sample only from this many likeliest tokens.")] = 50,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:

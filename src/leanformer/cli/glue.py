@@ -31,7 +31,7 @@ def glue(
     ],
     tasks: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help='Which, such as "sst2,rte" [default: all eight].', rich_help_panel=DATA),
+        typer.Option(metavar="NAMES", help='Tasks, such as "sst2,rte" [default: all eight].', rich_help_panel=DATA),
     ] = None,
     data: Annotated[
         str | None,
@@ -41,7 +41,9 @@ def glue(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="KIND[=AMOUNT]", help='Of each task [default: "epochs=5"].', rich_help_panel=TRAINING),
+        typer.Option(
+            metavar="KIND[=AMOUNT]", help='Budget of each task [default: "epochs=5"].', rich_help_panel=TRAINING
+        ),
     ] = None,
     settings: Settings = [],  # noqa: B006
     seeds: Seeds = None,
@@ -59,7 +61,7 @@ def glue(
 ) -> None:
     """Fine-tune pre-trained models on GLUE: every available task, every arm, a table with intervals.
 
-    Tasks whose data are missing are named as missing, and are in no average. The same command resumes.
+    Tasks whose data are missing are listed as missing, and are left out of averages. The same command resumes.
     """
     arguments = given(locals())
     from leanformer.experiments.glue import glue as run

@@ -16,7 +16,7 @@ def inherit(
     ],
     depth: Annotated[
         str | None,
-        typer.Option(metavar="N", help='Layers that stay; one number per stage, "2,2,6,2".', rich_help_panel=MODELS),
+        typer.Option(metavar="N", help='Layers to keep; one number per stage, "2,2,6,2".', rich_help_panel=MODELS),
     ] = None,
     heads: Annotated[
         str | None,
@@ -29,7 +29,7 @@ def inherit(
         Literal["fixed", "split"],
         typer.Option(
             "--regime",
-            help="fixed adds heads of the same size and keeps the function; split divides the heads there are.",
+            help="fixed adds heads of the same size and keeps the function; split divides the existing heads.",
             rich_help_panel=MODELS,
         ),
     ] = "fixed",
@@ -37,14 +37,14 @@ def inherit(
         str,
         typer.Option(
             metavar="RULE",
-            help='Which layers stay: influence, ablation, greedy, first, even, or their numbers from 0 on, "0,2,4".',
+            help='Which layers to keep: influence, ablation, greedy, first, even, or their indices from 0, "0,2,4".',
             rich_help_panel=MODELS,
         ),
     ] = "influence",
     new_heads: Annotated[
         Literal["fresh", "copied"],
         typer.Option(
-            help="fresh weights whose output weights start at zero, or copies that share an output.",
+            help="fresh: new weights, with output weights of zero; copied: copies of old heads that share an output.",
             rich_help_panel=MODELS,
         ),
     ] = "fresh",

@@ -19,12 +19,12 @@ def judge(
         Path | None,
         typer.Argument(help="A .csv, .tsv, .jsonl or .json file with arm, seed and score; or a folder of runs."),
     ] = None,
-    margin: Annotated[float | None, typer.Option(help="By how much an arm may be worse and hold.")] = None,
+    margin: Annotated[float | None, typer.Option(help="By how much an arm may be worse and still hold.")] = None,
     against: Annotated[
         str | None, typer.Option(help='The arm that others are compared with [default: "original", or the first].')
     ] = None,
-    metric: Annotated[str, typer.Option(help="What the score is called.")] = "score",
-    unit: Annotated[str, typer.Option(help='Of the score; "%" shows differences in points.')] = "",
+    metric: Annotated[str, typer.Option(help="Name of the score.")] = "score",
+    unit: Annotated[str, typer.Option(help='Unit of the score; with "%", differences are in points.')] = "",
     lower_is_better: Annotated[bool, typer.Option("--lower-is-better", help="For losses and errors.")] = False,
     resolution: Annotated[
         float, typer.Option(help="Smallest step between two scores: 100/N for accuracies in % of N samples.")
@@ -32,19 +32,19 @@ def judge(
     until: Annotated[
         str | None, typer.Option(help='"decided": seeds are added at planned looks until the verdict is decided.')
     ] = None,
-    max_seeds: Annotated[int | None, typer.Option(help="The most seeds of such a plan [default: 30].")] = None,
+    max_seeds: Annotated[int | None, typer.Option(help="Upper limit of seeds with --until [default: 30].")] = None,
     unplanned: Annotated[
-        bool, typer.Option("--unplanned", help="Seeds were added in view of the results: use a wider interval.")
+        bool, typer.Option("--unplanned", help="Seeds were added after looking at results: use a wider interval.")
     ] = False,
     key: Annotated[
         str, typer.Option(help="In folders of runs: the column of summary.csv, or the key of the log history.")
     ] = "",
-    name: Annotated[str, typer.Option(help="Of the comparison, for the report [default: the file's].")] = "",
+    name: Annotated[str, typer.Option(help="Name of the comparison in the report [default: the file's].")] = "",
     simulate: Annotated[
-        bool, typer.Option("--simulate", help="Instead: measure how often verdicts are wrong, on simulated scores.")
+        bool, typer.Option("--simulate", help="Measure how often verdicts are wrong, on simulated scores.")
     ] = False,
     sequences: Annotated[int, typer.Option(min=100, help="Simulated comparisons per row.")] = 20_000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulation.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the record, page and figures [default: runs/judge-NAME].")
     ] = None,
@@ -52,9 +52,10 @@ def judge(
 ) -> None:
     """Judge scores that were trained anywhere: the same verdict, intervals, figures and page as `compare`.
 
-    A table needs the columns arm, seed and score. Rows that also name a sample are outcomes of held-out samples, one
-    per row; then there is a second interval, for samples like these. Folders of runs are those of timm's script
-    (summary.csv) and of transformers' Trainer (trainer_state.json), named like lean/seed-0.
+    A table needs the columns arm, seed and score. With a column sample, each row
+    is the outcome of one held-out sample; the report then has a second interval, for other samples like these. Folders
+    of runs are those of timm's script (summary.csv) and of transformers' Trainer (trainer_state.json), with names such
+    as lean/seed-0.
 
         leanformer judge scores.csv --margin 0.5 --unit %
 

@@ -50,7 +50,7 @@ def measure(
     ] = None,
     heads: Annotated[
         str | None,
-        typer.Option(metavar="NUMBERS", help='Measure these heads at initialisation, such as "2,4,8" or "2-18".'),
+        typer.Option(metavar="NUMBERS", help='Measure these numbers of heads at initialisation: "2,4,8" or "2-18".'),
     ] = None,
     depth: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Layers to build with --heads [default: all].")
@@ -59,7 +59,7 @@ def measure(
     projections: Annotated[
         str | None,
         typer.Option(
-            metavar="PATTERN", help='Name pattern of output projections, "*.attn.out".', rich_help_panel=MODELS
+            metavar="PATTERN", help='Name pattern of output projections: "*.attn.out".', rich_help_panel=MODELS
         ),
     ] = None,
     dtype: Annotated[
@@ -73,8 +73,9 @@ def measure(
     """κ of the attention, layer by layer: at initialisation, of a checkpoint, or of a pretrained model.
 
     The condition number is that of the concatenated heads before the output projection, one matrix per sample. The
-    table shows its median and quartiles, and κ of a Gaussian matrix of that size. With `--heads`, κ against the number
-    of heads in both regimes. With `--rank`, how many directions each head can ask for, and how many its weights use.
+    table shows its median and quartiles, and κ of a Gaussian matrix of that size. `--heads` measures κ against the
+    number of heads, in both regimes. `--rank` shows the largest possible rank of each head's W_Q W_Kᵀ, and how much of
+    it the weights use.
     """
     arguments = given(locals()) | {"out": writable(out or Path("runs") / f"measure-{Path(model).name}")}
     from leanformer.experiments.measuring import measure as run
@@ -91,7 +92,7 @@ def theory(
     ] = "1-6,8,12,16,24,32,64",
     samples: Annotated[int, typer.Option(metavar="N", min=2, help="Sampled matrices per size.")] = 1000,
     model: Annotated[
-        str, typer.Option(metavar="NAME", help='Real model to put beside it; "none" for none.')
+        str, typer.Option(metavar="NAME", help='Real model to compare with; "none" for none.')
     ] = "vit_base_patch16_224",
     depth: Annotated[int, typer.Option(metavar="N", min=1, help="Layers of that model to build.")] = 2,
     seed: Seed = 0,
@@ -100,8 +101,8 @@ def theory(
 ) -> None:
     """Theorem 3.2 against simulation and against a real model: κ as heads are added, through the cliff at h·d = N.
 
-    The theorem is about Gaussian blocks. Its formula is compared with exact sampling; a real model's attention at
-    initialisation stands beside both, in both head regimes.
+    The theorem is about Gaussian blocks. Its formula is compared with exact sampling, and both with a real model's
+    attention at initialisation, in both head regimes.
     """
     from leanformer.foundation.arguments import numbers
 

@@ -37,7 +37,7 @@ scorecard_app = App(
 app.add_typer(scorecard_app)
 
 ScaleOption = Annotated[
-    str, typer.Option("--scale", metavar="SCALE", help="laptop, which trains, or paper, which counts the cost.")
+    str, typer.Option("--scale", metavar="SCALE", help="laptop (trains) or paper (only counts the cost).")
 ]
 Results = Annotated[
     Path | None,
@@ -78,7 +78,7 @@ def paper(
         ),
     ] = None,
 ) -> None:
-    """The scorecard: every claim of two papers, and whether the committed records bear it out.
+    """The scorecard: every claim of the two papers, and whether the committed records support it.
 
     Each claim has a rule, a status computed from records under results/, and the command that tests it. Every model of
     Tables 1 to 5 and the Long-Range Arena grid is recounted beside what is printed. Nothing is trained. `paper figure`
@@ -179,7 +179,7 @@ def voting(
 ) -> None:
     """Two constructed layers of rank-1 heads: the first votes for one of two points, the second reads the winner.
 
-    Nothing is trained. Beside their error stand the first layer's alone, and the bound for any single layer.
+    Nothing is trained. Beside their error are that of the first layer alone, and the bound for any single layer.
     """
     _run("leanformer.paper.two_points.voting", "voting", given(locals()), out, as_json)
 

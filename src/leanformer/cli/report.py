@@ -16,12 +16,12 @@ def report(
     folders: Annotated[
         list[str], typer.Argument(help="The folder or URL of a comparison, sweep or GLUE; or its record.")
     ],
-    out: Annotated[Path | None, typer.Option(help="Folder for the pages [default: the first's own].")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the pages [default: the first folder].")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw a report again: a comparison's report.html, report.md and figures as PNG, SVG and PDF; or a sweep's.
 
-    From a folder with runs, the record is made again, with whatever has finished since. A record alone is enough too.
+    In a folder with runs, the record is made again, including runs that have finished since. A record alone works too.
     Several sweeps are drawn side by side, in one figure.
     """
     from leanformer.experiments import summary, sweep

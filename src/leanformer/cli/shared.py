@@ -129,7 +129,7 @@ Out = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Folder for the record and the figure [default: runs/…].",
+        help="Folder for the results [default: runs/…].",
         file_okay=False,
         rich_help_panel=OUTPUT,
     ),
@@ -179,18 +179,18 @@ HeldOut = Annotated[
     float | None,
     typer.Option(
         metavar="SHARE",
-        help="Share that is held out, where your data have no held-out part [default: 0.1].",
+        help="Share of samples to hold out, if your data have no held-out part [default: 0.1].",
         rich_help_panel=DATA,
     ),
 ]
 SkipBad = Annotated[
     bool | None,
-    typer.Option("--skip-bad", help="Train without what cannot be read, and say how much.", rich_help_panel=DATA),
+    typer.Option("--skip-bad", help="Skip samples that cannot be read, and report how many.", rich_help_panel=DATA),
 ]
 DryRun = Annotated[
     bool | None,
     typer.Option(
-        "--dry-run", help="Only say what it would take: time, memory and disk; write nothing.", rich_help_panel=OUTPUT
+        "--dry-run", help="Only report the time, memory and disk it would take; write nothing.", rich_help_panel=OUTPUT
     ),
 ]
 OtherModel = Annotated[
@@ -198,7 +198,7 @@ OtherModel = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
-        help="Another original, by name, folder or YAML file; lean is what `design` recommends.",
+        help="Another original, by name, folder or YAML file; lean is then what `design` recommends.",
         autocompletion=complete_models,
         rich_help_panel=MODELS,
     ),
@@ -237,7 +237,7 @@ PlanOnly = Annotated[
     bool | None,
     typer.Option(
         "--plan-only",
-        help="Only write the plan and the folders of its runs; `leanformer jobs` has a command for each.",
+        help="Only write the plan and the run folders; `leanformer jobs` prints a command for each run.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -245,7 +245,7 @@ On = Annotated[
     str | None,
     typer.Option(
         metavar="WHERE",
-        help="Where runs run: local, ray (the cluster that runs here, or a new one) or ray://HOST:10001 "
+        help="Where to train: local, ray (the running cluster, or else a new one) or ray://HOST:10001 "
         "[default: local].",
         rich_help_panel=MACHINE,
     ),
@@ -255,7 +255,7 @@ Retries = Annotated[
     typer.Option(
         metavar="N",
         min=0,
-        help="Further attempts at a run whose process or node died [default: 2].",
+        help="How often to retry a run whose process or node died [default: 2].",
         rich_help_panel=MACHINE,
     ),
 ]
@@ -276,7 +276,7 @@ Memory = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help='Memory of one run on Ray, as in "8GB" [default: by the cost model].',
+        help='Memory of one run on Ray, as in "8GB" [default: what the cost model predicts].',
         rich_help_panel=MACHINE,
     ),
 ]

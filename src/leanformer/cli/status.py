@@ -19,9 +19,9 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Look again every 2 seconds until all runs are over.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Which runs of a study wait, train, have stopped, have failed or are done; nothing is changed.
+    """Which runs of a study are waiting, training, stopped, failed or done. Nothing is changed.
 
-    Of a run that trains: the host and the process, its step, its speed and the time that is left.
+    For a run in training, it shows the host and process, the step, the speed and the remaining time.
     """
     from leanformer.experiments.status import status as look
 

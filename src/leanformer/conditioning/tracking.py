@@ -127,8 +127,8 @@ def track(
     ...         ...  # an ordinary training loop: the steps of the model's optimizer are counted
     >>> [(record["step"], record["mean_over_layers"]) for record in tracker.records]
 
-    A model in which no attention is seen raises a `ValueError` at once: here if there is a batch, else at its first
-    forward pass. If κ cannot be measured later on, such as of weights that became NaN, a warning says so once, the
+    If no attention is found in the model, a `ValueError` is raised: at once if there is a batch, otherwise at the first
+    forward pass. If κ cannot be measured later, for example because weights became NaN, a warning says so once, the
     record of the step holds the `error`, and the training continues.
 
     Random state, train and eval modes, buffers and gradients are as if nothing had been measured: the trained weights

@@ -149,7 +149,7 @@ def design(
     out: str | Path | None = None,
     progress: bool | None = None,
 ) -> DesignPlan:
-    """Leaner candidates for a model within limits, the front of those that none dominates, and a recommendation.
+    """Leaner candidates for a model within limits, their Pareto front, and a recommendation.
 
     >>> plan = lf.design("vit_base_patch16_224", params="50%")
     >>> model = lf.build(plan.recommended.architecture)
@@ -159,15 +159,15 @@ def design(
 
     Args:
         model: a model as for `lf.create`, a saved model's folder, an architecture, or a module of a known family.
-        params, fit, macs: at most these parameters, this training memory, these MACs per sample: a number, or a text
+        params, fit, macs: limits of parameters, training memory and MACs per sample: a number, or a text
             such as "50%", "40M", "24GB". Without any limit, half the parameters that the original has in its layers.
         depth: only these depths: 7, (6, 8) or "6-8".
-        head_dims: other sizes of head to try in the regime "fixed", such as [32, 96] or "32,96".
+        head_dims: other head sizes to try in the regime "fixed", such as [32, 96] or "32,96".
         heads_multiple: heads, and the key heads that they share, are multiples of this, so that tensor parallelism can
             divide them; by default of the largest of 1, 2, 4 and 8 that divides the original's.
         regimes: "fixed" (keep head_dim), "split" (keep the width), or "both".
         batch, tokens, precision, attention, checkpointing, optimizer: what memory is counted for; see `lf.Setting`.
-        shard: "full" divides the model among `devices` (FSDP2): memory is then what one device holds.
+        shard: "full" shards the model over `devices` (FSDP2): memory is then what one device holds.
         samples: cost a whole run over this many samples, such as "384M", on `devices` of `device`, which reach
             `utilisation` of their peak.
         force: whether to show designs that a guard refuses: heads of a size at which accuracy was measured to fall.

@@ -145,19 +145,19 @@ def compare(
     >>> record.verdict.words
     >>> lf.compare("images", data="photos", model="vit_small_patch16_224", lean={"depth": 7, "heads": 8})
 
-    It takes what `leanformer compare` takes, and writes the same files. A training loop of one's own takes the place of
+    It takes the same arguments as `leanformer compare`, and writes the same files. Your own training loop can replace
     the recipe (docs/how_to/own_loop.md):
 
     >>> lf.compare(train=fine_tune, original="gpt2", lean="depth=6,heads=24", metric="perplexity", margin=0.5, seeds=5)
 
     Args:
         recipe: a recipe, the name of one (`leanformer recipes` lists them), or a function that returns one.
-        arms: of original, lean, shallow, wide and the recipe's others; the recipe's choice by default.
+        arms: which of original, lean, shallow, wide and the recipe's other arms [default: the recipe's choice].
         seeds: how many, or which.
-        first_seed: number of the first seed [default: 0]; another one repeats a comparison with other seeds.
+        first_seed: number of the first seed [default: 0]; with another one, a comparison is repeated with other seeds.
         until: "decided" to add seeds at planned looks until lean against original is decided, instead of `seeds`. The
             intervals allow for the looks.
-        max_seeds: the most seeds of such a comparison [default: 30].
+        max_seeds: upper limit of seeds with `until` [default: 30].
         margin: by how much the metric may be worse and the model still hold.
         tune: settings to tune for every arm alike, "lr" or "lr,weight_decay", on seeds and samples that the verdict
             never sees. The comparison is then made twice: with the recipe's settings and with each arm's best.
@@ -170,9 +170,9 @@ def compare(
         budget: what is held equal: steps, epochs, tokens, flops or time, with or without an amount ("time=10m"); the
             recipe's by default.
         data: your data, or the folder that holds the recipe's data sets (docs/how_to/own_data.md).
-        text_column, label_column: where a table has the texts and the labels; by default one of the usual names.
-        held_out: which share is held out, where the data have no held-out part.
-        skip_bad: whether to train without what cannot be read; by default it is an error.
+        text_column, label_column: names of these columns in a table; by default one of the usual names.
+        held_out: which share is held out, if the data have no held-out part.
+        skip_bad: whether to skip samples that cannot be read; by default they are an error.
         dry_run: whether to return a `Forecast` instead: parameters, time, memory and disk. Nothing is written.
         plan_only: whether to write the plan and the folders of its runs only, and return their `Status`. `leanformer
             jobs` then has a command for each run, and the same call without it finishes what is left.
@@ -180,24 +180,24 @@ def compare(
         original, lean: other sizes of these two: {"depth": 4, "heads": 8, "regime": "split"}, the same as a text,
             "depth=4,heads=8,regime=split", or a whole `Architecture`.
         arm: further arms: {"narrow": {"heads": 2}} or ["narrow:heads=2"].
-        start: a comparison whose trained models these begin with.
-        pretrained: a trained model, by folder or .gguf file, that arms begin with as `lf.inherit` makes them of it: the
+        start: a comparison from whose trained models these start.
+        pretrained: a trained model, as a folder or .gguf file, from which `lf.inherit` makes the arms: the
             original as it is, lean with fewer layers and more heads, shallow with fewer layers. The arm `random` has
             lean's design and random weights. Lean has half the layers and twice the heads unless `lean` says otherwise.
-        layers, new_heads: how they are made of it, as for `lf.inherit` [default: influence, fresh].
-        train: a training loop of one's own, instead of a recipe: a function of a fresh model, the seed and the run's
+        layers, new_heads: how `lf.inherit` makes them [default: influence, fresh].
+        train: your own training loop instead of a recipe: a function of a fresh model, the seed and the run's
             folder that trains the model and returns its score, or a mapping with it. `original` may then be a name or
             an `Architecture`, and `lean` sizes of it; or `model` is a function of sizes, `lambda depth, heads: …`, and
             both are sizes; or each arm is a function without arguments that makes its model.
         command: the same as a command, "python train.py --model {model} --seed {seed} --out {folder}".
         score_file, score_key: the JSON file in the run's folder that a command writes, and the score's key in it
             [default: metrics.json and score].
-        metric, unit, higher_is_better: of the score that `train` or `command` gives: a name or an `lf.Metric`.
+        metric, unit, higher_is_better: describe the score of `train` or `command`: a name or an `lf.Metric`.
         example: what the models of `train` are called with, for MACs, memory and κ.
         projections: where their attention is, as for `lf.probe`.
-        time_limit: of a run of `train` or `command`: seconds, or a text such as "30m".
-        name: of such a comparison [default: the function's or the script's].
-        on: where runs run: "local" (default), "ray" for the Ray cluster that runs on this machine or that RAY_ADDRESS
+        time_limit: limit for one run of `train` or `command`: seconds, or a text such as "30m".
+        name: name of such a comparison [default: the function's or the script's].
+        on: where to train: "local" (default), "ray" for the Ray cluster that runs on this machine or that RAY_ADDRESS
             names, or else for a new one of this machine, or "ray://HOST:10001" (docs/how_to/cluster.md).
         jobs: runs at a time [default: one per GPU or per core, on Ray as many as fit; 1 for `train` and `command`].
         retries: further attempts, from the last checkpoint, at a run whose process or node died [default: 2].

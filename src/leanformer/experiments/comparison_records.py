@@ -106,7 +106,7 @@ def _from_version_2(written: Json) -> Json:
 
 
 class Comparison(DatedRecord):
-    """A comparison, finished or under way."""
+    """A comparison, finished or still running."""
 
     kind: ClassVar[str] = "comparison"
     version: ClassVar[int] = 3

@@ -46,11 +46,11 @@ def judge(
         higher_is_better: False for losses and errors.
         resolution: the smallest step between two scores, such as 100 / number of held-out samples.
         until: "decided" if seeds are added at planned looks until the verdict is decided.
-        max_seeds: the most seeds of such a plan [default: 30].
-        unplanned: seeds were added in view of the results. The interval is then valid at any number of seeds.
+        max_seeds: upper limit of seeds with `until` [default: 30].
+        unplanned: whether seeds were added after looking at results. The interval is then valid at any number of seeds.
         key: which number is the score, in folders of runs: a column of timm's summary.csv [default: eval_top1] or a key
             of the Trainer's log history [default: eval_accuracy].
-        name: of the comparison, for the report.
+        name: name of the comparison in the report.
     """
     if unplanned and until is not None:
         raise ValueError("seeds are added by a plan (until='decided') or without one (unplanned=True), not both")

@@ -135,7 +135,7 @@ def sweep(
 
     >>> record = lf.sweep("digits", vary={"heads": [1, 2, 4, 8], "regime": ["fixed", "split"]})
 
-    It takes what `leanformer sweep` takes, and writes the same files. With a training loop of one's own
+    It takes the same arguments as `leanformer sweep`, and writes the same files. With your own training loop
     (docs/how_to/own_loop.md), `model` is a function of what is varied:
 
     >>> lf.sweep(train=fit, model=lambda depth, heads: MyModel(depth, heads), heads=[1, 2, 4], depth=[2, 4])
@@ -152,7 +152,7 @@ def sweep(
         seeds, steps, batch, lr, precision, settings, data, text_column, label_column, held_out, skip_bad, dry_run,
             plan_only, model, original: as for `lf.compare`.
         train, command, score_file, score_key, metric, unit, higher_is_better, example, projections, time_limit, name:
-            a training loop of one's own, as for `lf.compare`.
+            your own training loop, as for `lf.compare`.
         sizes: more axes, by name: heads=[1, 2, 4].
         on, jobs, retries, cpus, gpus, memory, progress, say, planned, listen: as for `lf.compare`.
     """

@@ -92,7 +92,7 @@ class SweepCell(ArmResult):
 
 
 class Sweep(Swept, DatedRecord):
-    """A sweep, finished or under way."""
+    """A sweep, finished or still running."""
 
     kind: ClassVar[str] = "sweep"
     version: ClassVar[int] = 3

@@ -60,19 +60,20 @@ def inherit(
 
     Args:
         model: a trained model: its folder, that of a run, a .gguf file, or a module of a known family.
-        depth: how many layers stay; one number per stage where the model has stages, also as "2,2,6,2" [default: all].
+        depth: how many layers stay; for a model with stages, one number per stage, also as "2,2,6,2" [default: all].
         heads: how many heads each layer has, at least as many as before.
         keep: "head_dim" (regime "fixed"): new heads are added so that the function stays the same; "width" (regime
             "split"): the columns of each head are divided, which changes the function.
-        mlp_dim: neurons of each MLP. Of fewer, those with the largest mean activation stay; more change nothing.
-        layers: which layers stay. "influence": those that change their input most; "ablation": those without which
-            alone the model loses most; "greedy": what is left when the layer whose removal costs least is removed,
-            again and again; "first"; "even": every k-th; or their numbers from 0 on, [0, 2, 4] or "0,2,4".
+        mlp_dim: neurons of each MLP. A smaller MLP keeps those with the largest mean activation; a larger one computes
+            the same at first.
+        layers: which layers stay. "influence": those that change their input most; "ablation": those whose removal, one
+            at a time, costs most; "greedy": what is left after repeatedly removing the layer whose removal costs
+            least; "first"; "even": every k-th; or their indices, counted from 0, [0, 2, 4] or "0,2,4".
         new_heads: "fresh": new heads have new weights, and their output weights start at zero; "copied": they are
             copies, whose output weights add up to what was there.
-        inputs: a batch of your own on which layers are judged, in a form that the model takes.
-        images, text, random, batch, tokens: or what that batch is made of, as for `lf.measure`.
-        seed: of fresh weights and random inputs.
+        inputs: your own batch on which layers are scored, in a form that the model takes.
+        images, text, random, batch, tokens: what the batch is made of otherwise, as for `lf.measure`.
+        seed: seed of fresh weights and random inputs.
         out: a folder to save the model in, with inheritance.json; by default nothing is written.
         report: whether to draw the figure there too.
         progress: whether to show what is being done; by default where a person is watching.

@@ -32,7 +32,7 @@ def generate(
         tokens: the most tokens to generate.
         temperature: 0 takes the likeliest token each time; 1 samples from the model's own distribution.
         top_k: samples from this many likeliest tokens only; None for all.
-        seed: of the sampling.
+        seed: seed of the sampling.
     """
     from tokenizers import Tokenizer
 

@@ -144,8 +144,8 @@ def load_weights(model: nn.Module, source: str | Path) -> Loaded:
     bert-base-uncased.safetensors: 199 tensors loaded; left out: cls.predictions; newly drawn: classifier
 
     Names may lack or carry the prefix of a base model (`bert.`, `transformer.`, `model.`) and those of wrappers
-    (`module.`, `_orig_mod.`). All layers and embeddings must fit. The head is loaded where it fits; else the model's
-    own stays as it was drawn, which is warned of.
+    (`module.`, `_orig_mod.`). All layers and embeddings must fit. The head is loaded if it fits; otherwise the
+    model keeps its newly initialised head, and a warning says so.
 
     Args:
         model: the model to load into.

@@ -71,16 +71,16 @@ def task(
     Elsewhere, as in a notebook, its runs are trained in this process, one at a time.
 
     Args:
-        train, held_out: data sets with `len` and samples by number, or functions that return them. A sample is
+        train, held_out: data sets with `len` and indexing, or functions that return them. A sample is
             `(inputs, target)`, or a mapping with "labels". Inputs are a tensor, several, or a mapping; the model is
             called with them.
-        loss: cross-entropy (the class −100 does not count), bce (any number of labels), mse, mae or huber; or a
+        loss: cross-entropy (targets of −100 are ignored), bce (any number of labels), mse, mae or huber; or a
             function of outputs and targets that returns one number.
         metric: accuracy, token-accuracy, exact-match, f1 (mean over classes), f1-micro, mean-iou, mse, mae or loss; or
             a function of outputs and targets that returns one number per sample, or their mean; or two functions: one
             returns sums over a batch by name, the other the score of the sums over all batches.
         test: data for the final score, used once. Without it, the score is that of the held-out samples.
-        higher_is_better, unit: of a metric that is a function.
+        higher_is_better, unit: for a metric that is a function.
         options: what a model needs to fit the data, such as num_classes, img_size, in_chans or vocab_size.
         classes: classes or labels that f1 and mean-iou count [default: num_classes of the options].
         tokens: length of a sequence [default: that of the first sample, if it is made of whole numbers].
