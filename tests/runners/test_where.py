@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import leanformer as lf
 from leanformer import tasks
 from leanformer.experiments.forecast import forecast_run
 from leanformer.models.names import architecture_of
+from leanformer.runners import on_ray
 from leanformer.runners.where import LIBRARIES, Where, needs_of
 from leanformer.tasks.farthest_point import FarthestPoint
 from leanformer.training.run import write_run
@@ -40,10 +42,17 @@ def test_good_choices() -> None:
     assert Where.of(given) == Where("ray://head:10001", 4, 0, 0.5, 1, 8 * 10**9)
 
 
-def test_own_loops_run_here(tmp_path: Path) -> None:
-    for argument in ({"on": "ray"}, {"memory": "1GB"}, {"out": "s3://bucket/x"}):
-        with pytest.raises(ValueError, match=f"{next(iter(argument))} (does not go with train or|must be a folder)"):
-            lf.compare(train=lambda model, seed, folder: 1.0, original="gpt2", lean="depth=2", **argument)
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"memory": "1GB"}, 'memory needs on="ray"'),
+        ({"out": "s3://bucket/x"}, "out must be a folder"),
+        ({"plan_only": True}, "plan_only does not go with train or"),
+    ],
+)
+def test_what_own_loops_do_not_take(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lf.compare(train=lambda model, seed, folder: 1.0, original="gpt2", lean="depth=2", **given)
 
 
 def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -68,3 +77,15 @@ def test_memory_is_the_forecast_s_where_a_task_has_no_length(points: int, tmp_pa
     needs = needs_of(tmp_path, Where(on="ray"), has_gpus=False)
     assert needs.memory - LIBRARIES == forecast_run(run).arms[0].memory_bytes
     assert needs_of(tmp_path, Where(on="ray"), has_gpus=True).memory == LIBRARIES
+
+
+def test_a_cluster_that_was_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray keeps the address of the last cluster after its death; a new one is started then."""
+    calls: list[dict[str, Any]] = []
+    fake = SimpleNamespace(init=lambda **options: calls.append(options))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(on_ray, "_last_cluster", lambda: "127.0.0.1:1")
+    on_ray._connect_or_start(fake, {})
+    monkeypatch.setattr(on_ray, "_last_cluster", lambda: "")
+    on_ray._connect_or_start(fake, {})
+    assert [call["address"] for call in calls] == ["local", "auto"]

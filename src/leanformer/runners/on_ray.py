@@ -135,14 +135,34 @@ def _check_address(address: str) -> None:
 
 def _connect_or_start(ray: Any, options: dict[str, Any]) -> None:
     """The cluster that runs on this machine or that RAY_ADDRESS names, or else a new one of this machine's cores."""
-    _check_address(os.environ.get("RAY_ADDRESS", ""))
+    named = os.environ.get("RAY_ADDRESS", "")
+    _check_address(named)
+    if named or not _is_gone(_last_cluster()):
+        try:
+            ray.init(address="auto", **options)
+        except ConnectionError:
+            if named:
+                raise
+        else:
+            return
+    os.environ.setdefault("RAY_worker_niceness", "0")  # runs are what this machine is for
+    ray.init(address="local", num_cpus=cores(), include_dashboard=False, **options)
+
+
+def _last_cluster() -> str:
+    """The address of the last cluster that was started on this machine, as Ray keeps it."""
+    from ray._private.services import find_bootstrap_address
+
+    return find_bootstrap_address(None) or ""
+
+
+def _is_gone(address: str) -> bool:
+    """Whether nobody answers. Ray keeps the address of a cluster that was killed, and would wait for it for minutes."""
     try:
-        ray.init(address="auto", **options)
-    except ConnectionError:
-        if os.environ.get("RAY_ADDRESS"):
-            raise
-        os.environ.setdefault("RAY_worker_niceness", "0")  # runs are what this machine is for
-        ray.init(num_cpus=cores(), include_dashboard=False, **options)
+        _check_address(address)
+    except OSError:
+        return True
+    return False
 
 
 # One run, on whichever node
