@@ -38,12 +38,17 @@ format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: lint
-	$(BIN)/pytest -n 2 --dist worksteal --durations=15
+test: install
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=line lint tests
+
+# Compiled tests and modules are kept for the many processes that the tests start.
+.PHONY: tests
+tests: install
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist worksteal --durations=15
 
 # Tests over very many names and designs take a seeded sample by default; here they take all.
-test-all: lint
-	LEANFORMER_TEST=all $(BIN)/pytest -n 2 --dist worksteal --durations=15
+test-all: export LEANFORMER_TEST = all
+test-all: test
 
 # Seeded attempts to get a wrong answer, a traceback or a hang; docs/project/robustness.md has the table.
 SEED ?= 0

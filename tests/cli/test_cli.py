@@ -27,7 +27,7 @@ def test_version_is_the_packages() -> None:
 
 
 def test_paper_as_json() -> None:
-    shown = run("paper", "--table", "Tab. 2", "--json")
+    shown = call("paper", "--table", "Tab. 2", "--json")
     answer = json.loads(shown.stdout)
     assert [row["params"] for row in answer["rows"]] == [89_160_785, 64_150_609, 64_085_073]
     assert answer["rows"][1]["status"] == "matches"
@@ -45,7 +45,7 @@ def test_paper_as_a_table_and_as_markdown() -> None:
 
 
 def test_models_lists_names() -> None:
-    listed = json.loads(run("models", "--json").stdout)
+    listed = json.loads(call("models", "--json").stdout)
     assert "vit_base_patch16_224" in listed["vit"]
     assert "lean_vit_base_patch16_224" in listed["lean"]
 

@@ -57,7 +57,7 @@ def test_heads(tmp_path: Path) -> None:
 
 def test_theory_as_a_user_runs_it(tmp_path: Path) -> None:
     arguments = ["--tokens", "17", "--head-dim", "8", "--heads", "1-3", "--samples", "50", "--model", "none"]
-    shown = run("theory", *arguments, "--out", str(tmp_path))
+    shown = call("theory", *arguments, "--out", str(tmp_path))
     assert shown.returncode == 0, shown.stderr
     assert "Theorem 3.2" in shown.stdout
     assert (tmp_path / "theory.svg").is_file()

@@ -22,7 +22,7 @@ from leanformer.foundation.records.files import locked
 from leanformer.report import sweep as report
 from leanformer.report.figures.sweep import lines
 from leanformer.training.settings import Training
-from support.command import call, run
+from support.command import call
 from support.tiny_run import recipe
 
 sweep = partial(lf.sweep, report=False)  # pages take longer than these runs
@@ -333,7 +333,7 @@ def test_a_folder_keeps_to_its_sweep_and_a_locked_one_is_not_touched(swept: tupl
 
 def test_the_command(tmp_path: Path) -> None:
     vary = ["--vary", "heads=1,2", "--vary", "groups=1,2", "--vary", "regime=split"]
-    shown = run("sweep", "farthest", *vary, "--steps", "3", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path))
+    shown = call("sweep", "farthest", *vary, "--steps", "3", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path))
     assert shown.returncode == 0, shown.stderr
     assert "farthest: error ± 95 % interval over 1 seed" in shown.stdout
     assert "Without training, the error is 1.000 for the origin, 0.819 for the best multiple" in shown.stdout

@@ -222,21 +222,10 @@ def test_a_killed_comparison_of_an_installed_package_resumes_with_workers(
     outside: dict[str, str], tmp_path: Path
 ) -> None:
     leanformer = str(Path(sys.executable).with_name("leanformer"))
-    choices = [
-        "--arms",
-        "original,lean",
-        "--seeds",
-        "1",
-        "--jobs",
-        "2",
-        "--steps",
-        "600",
-        "--set",
-        "training.save_every=25",
-    ]
+    choices = ["--arms", "original,lean", "--seeds", "1", "--steps", "300", "--set", "training.save_every=10"]
 
-    def compare(out: Path) -> subprocess.Popen[str]:
-        command = [leanformer, "compare", "upside", *choices, "--out", str(out)]
+    def compare(out: Path, jobs: int = 2) -> subprocess.Popen[str]:
+        command = [leanformer, "compare", "upside", *choices, "--jobs", f"{jobs}", "--out", str(out)]
         return subprocess.Popen(command, env=outside, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     process, folders = (
@@ -252,8 +241,8 @@ def test_a_killed_comparison_of_an_installed_package_resumes_with_workers(
     process.communicate()
     time.sleep(1.0)  # workers end with their parent
     assert not any((folder / "result.json").is_file() for folder in folders)
-    for out in ("killed", "whole"):
-        shown, said = (process := compare(tmp_path / out)).communicate(timeout=300)
+    for out, jobs in (("killed", 2), ("whole", 1)):
+        shown, said = (process := compare(tmp_path / out, jobs)).communicate(timeout=300)
         assert process.returncode == 0, said[-3000:]
         assert (said.count("resuming from step") == 2) == (out == "killed")
         assert "Lean against original: " in shown

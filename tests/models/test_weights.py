@@ -13,7 +13,7 @@ import leanformer as lf
 from leanformer.models import families
 from leanformer.models.huggingface import folders
 from support.architectures import SMALL
-from support.command import run
+from support.command import call
 
 
 def outputs(model: nn.Module, inputs: dict) -> torch.Tensor:
@@ -96,7 +96,7 @@ def test_upstreams_own_folder_is_read(tmp_path: Path) -> None:
 
 def test_the_command_reads_what_was_saved(tmp_path: Path) -> None:
     families.build(SMALL["gpt2"]).save_pretrained(tmp_path / "lean")
-    shown = run("measure", str(tmp_path / "lean"), "--random", "--batch", "1", "--out", str(tmp_path / "out"))
+    shown = call("measure", str(tmp_path / "lean"), "--random", "--batch", "1", "--out", str(tmp_path / "out"))
     assert shown.returncode == 0, shown.stderr
     assert "transformer.h.1.attn" in shown.stdout
 

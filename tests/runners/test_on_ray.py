@@ -291,7 +291,7 @@ OWN: dict[str, Any] = {
 
 
 def test_own_loops_run_on_nodes_and_are_tried_again(connected: Any, tmp_path: Path) -> None:
-    far = lf.compare(**OWN, seeds=2, on="ray", retries=1, out=tmp_path / "far")
+    far = lf.compare(**OWN, seeds=[1], on="ray", retries=1, out=tmp_path / "far")
     assert len(list((tmp_path / "far").glob("*/seed-1/died"))) == 2
     assert not far.failures
     processes = {path.read_text() for path in (tmp_path / "far").rglob("process.txt")}
@@ -299,7 +299,7 @@ def test_own_loops_run_on_nodes_and_are_tried_again(connected: Any, tmp_path: Pa
     for place in (tmp_path / "here" / arm / "seed-1" for arm in ("original", "lean")):
         place.mkdir(parents=True)
         (place / "died").touch()
-    here = lf.compare(**OWN, seeds=2, out=tmp_path / "here")
+    here = lf.compare(**OWN, seeds=[1], out=tmp_path / "here")
     assert {arm: result.scores for arm, result in far.arms.items()} == {
         arm: result.scores for arm, result in here.arms.items()
     }
@@ -319,7 +319,7 @@ pathlib.Path(sys.argv[2], "metrics.json").write_text(json.dumps({"score": int(sy
 
 
 def test_own_loops_as_commands(connected: Any, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITES_ITS_HEADS, "{heads}", "{folder}"]
+    command = [sys.executable, "-c", WRITES_ITS_HEADS, "{heads}", "{folder}", "{seed}"]
     sizes = {"original": {"heads": 2}, "lean": {"heads": 4}}
     record = lf.compare(command=command, **sizes, seeds=1, margin=9, on="ray", out=tmp_path, report=False)
     assert {arm: result.scores for arm, result in record.arms.items()} == {"original": {"0": 2}, "lean": {"0": 4}}

@@ -16,9 +16,10 @@ import pytest
 from leanformer.runners import on_ray
 from leanformer.runners.on_ray import OnRay
 from leanformer.runners.where import Where
+from support.command import call
 
 SIZES = ("--arms", "original,lean", "--original", "depth=1", "--lean", "depth=1,heads=8", "--seeds", "1")
-SHORT = ("--batch", "4", "--steps", "1500", "--set", "training.probe=0", "--set", "training.save_every=50", "--json")
+SHORT = ("--batch", "4", "--steps", "600", "--set", "training.probe=0", "--set", "training.save_every=50", "--json")
 
 
 def free_port() -> int:
@@ -76,9 +77,8 @@ def test_a_study_is_stopped_and_resumed_over_the_client(head: tuple[str, Any], t
     said = again.communicate()[1]
     assert again.returncode == 0, said
     assert "original, seed 0: resuming from step" in said
-    local = begin(tmp_path / "local", os.environ, "--jobs", "1")
-    said = local.communicate()[1]
-    assert local.returncode == 0, said
+    local = call("compare", "digits", *SIZES, *SHORT, "--jobs", "1", "--out", str(tmp_path / "local"))
+    assert local.returncode == 0, local.stderr
     assert results(study) == results(tmp_path / "local")
     assert len(results(study)) == 2
 
