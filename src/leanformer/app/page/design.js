@@ -238,13 +238,15 @@ function showModel(body, model, plain, wanted) {
   };
 
   let waiting = 0;
-  /** What need not follow every move at once. */
+  let address = location.hash;
+  /** What need not follow every move at once. The address is left alone if somebody has just chosen another view. */
   const later = () => {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
       front.show();
       code.show();
-      if (body.isConnected) history.replaceState(null, "", toAddress(now));
+      if (body.isConnected && location.hash === address) history.replaceState(null, "", toAddress(now));
+      address = location.hash;
       body.dataset.shown = sizesInWords(now.design);
     }, 60);
   };
