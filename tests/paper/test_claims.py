@@ -1,8 +1,11 @@
 """The claims: complete, judged by records alone, and the same page every time."""
 
+import itertools
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -11,6 +14,7 @@ from leanformer.cli.shared import app
 from leanformer.experiments import recipes
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.judging.estimates import estimate
+from leanformer.experiments.sweep_records import Sweep
 from leanformer.paper.claims import STATED, judged
 from leanformer.paper.claims.vision import COMPARED
 from leanformer.paper.evidence import Evidence
@@ -139,3 +143,43 @@ def test_a_table_alone_and_folders_that_are_not_there(tmp_path: Path) -> None:
     assert all(row.memory is None for row in found.rows)
     with pytest.raises(ValueError, match="nowhere is not a folder of results"):
         paper(results=tmp_path / "nowhere")
+
+
+def grid_in(folder: Path, effect: Callable[[int, int, int], float]) -> dict[str, str]:
+    """Statuses of the claims about images, from a grid in which accuracy follows a known function of the sizes."""
+    like = Sweep.read(ROOT / "results" / "sweep-fashion-mnist" / "sweep.json")
+    axes: dict[str, list[Any]] = {"heads": [1, 2, 4, 6, 8], "depth": [4, 5, 8], "mlp_dim": [64, 128, 256, 384, 512]}
+    cells = []
+    for heads, depth, mlp_dim in itertools.product(*axes.values()):
+        scores = {str(seed): effect(depth, heads, mlp_dim) + 0.01 * seed for seed in range(3)}
+        change = {
+            "values": {"heads": heads, "depth": depth, "mlp_dim": mlp_dim, "training.lr": 0.002},
+            "scores": scores,
+            "score": estimate(list(scores.values())),
+            "params": depth * (heads + mlp_dim // 16),
+        }
+        cells.append(like.cells[0].model_copy(update=change))
+    record = like.changed(axes={**axes, "training.lr": [0.002]}, cells=cells)
+    record.write(folder / "paper" / "grid-fashion-mnist" / "sweep.json")
+    return {claim.id: claim.status for claim in judged(Evidence(folder))}
+
+
+def test_claims_about_figures_follow_what_the_grid_shows(tmp_path: Path) -> None:
+    """Worlds in which depth gives little and heads or the MLP give much, and one in which only depth does."""
+    heads = grid_in(tmp_path / "heads", lambda depth, heads, mlp_dim: 80 + heads + 0.1 * depth)
+    mlps = grid_in(tmp_path / "mlps", lambda depth, heads, mlp_dim: 80 + mlp_dim / 64 + 0.1 * depth)
+    deep = grid_in(tmp_path / "deep", lambda depth, heads, mlp_dim: 80 + depth)
+    yes, no, open_ = "holds", "does not hold here", "cannot tell"
+    expected = {
+        "figure-3-deep": (yes, open_, open_),
+        "figure-3-shallow": (yes, open_, open_),
+        "figure-3-wide": (yes, open_, open_),
+        "figure-3-all": (yes, no, no),
+        "figure-3-caption": (no, no, no),
+        "figure-4-weaker": (yes, no, open_),
+        "figure-4-compensation": (yes, no, yes),
+        "figure-5-mlp": (yes, no, yes),
+        "figure-5-all": (no, no, no),
+    }
+    found = {name: (heads[name], mlps[name], deep[name]) for name in expected}
+    assert found == expected
