@@ -118,11 +118,11 @@ def test_a_function_that_returns_a_recipe_is_compared(tmp_path: Path) -> None:
     record = lf.compare(small, seeds=1, steps=1, jobs=1, report=False, out=tmp_path / "out")
     assert record.name == "small"
 
-    def fit(model: object, seed: int, folder: Path) -> float:
+    def fit(model: object, seed: int) -> float:
         return 0.0
 
     with pytest.raises(
-        ValueError, match="cannot be called without arguments; needed is a function that returns a Recipe"
+        ValueError, match="needed is a function that returns a Recipe, or a function of model, seed and folder"
     ):
         lf.compare(fit)
 

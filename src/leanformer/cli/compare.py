@@ -242,6 +242,9 @@ def compare(
     Every arm is trained with every seed on the same batches. The control, `shallow`, has lean's depth and the
     original's heads: it separates the effect of heads from the effect of depth.
 
+    RECIPE may also be your own training function, `file.py:name`: it takes a fresh model, the seed and a folder, and
+    returns a score. Give `--original` and `--lean`, as sizes of a known model or of your own `--model file.py:Name`.
+
     With `--command`, your own program trains. It gets a fresh model as a folder ({model}) or the sizes of the arm
     ({depth}, {heads}, …), the seed, and a folder for its output. It writes its score into a JSON file in that folder.
 

@@ -24,6 +24,7 @@ from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
 from leanformer.experiments.lengths import length_folder, shares_of, shortened
 from leanformer.experiments.overrides import Settings, adjusted, arm_names, check_choices
+from leanformer.experiments.own_loop.references import training_function
 from leanformer.experiments.plan import ComparisonPlan, folder_of, make_plan, read_plan, to_next_look, write_plan
 from leanformer.experiments.pretrained import starts_of
 from leanformer.experiments.recipe import Recipe
@@ -151,7 +152,8 @@ def compare(
     >>> lf.compare(train=fine_tune, original="gpt2", lean="depth=6,heads=24", metric="perplexity", margin=0.5, seeds=5)
 
     Args:
-        recipe: a recipe, the name of one (`leanformer recipes` lists them), or a function that returns one.
+        recipe: a recipe, the name of one (`leanformer recipes` lists them), or a function that returns one; also
+            "file.py:name" of one. A function of model, seed and folder is taken as `train`.
         arms: which of original, lean, shallow, wide and the recipe's other arms [default: the recipe's choice].
         seeds: how many, or which.
         first_seed: number of the first seed [default: 0]; with another one, a comparison is repeated with other seeds.
@@ -185,10 +187,11 @@ def compare(
             original as it is, lean with fewer layers and more heads, shallow with fewer layers. The arm `random` has
             lean's design and random weights. Lean has half the layers and twice the heads unless `lean` says otherwise.
         layers, new_heads: how `lf.inherit` makes them [default: influence, fresh].
-        train: your own training loop instead of a recipe: a function of a fresh model, the seed and the run's
-            folder that trains the model and returns its score, or a mapping with it. `original` may then be a name or
-            an `Architecture`, and `lean` sizes of it; or `model` is a function of sizes, `lambda depth, heads: …`, and
-            both are sizes; or each arm is a function without arguments that makes its model.
+        train: your own training loop instead of a recipe, also as "file.py:name": a function of a fresh model, the
+            seed and the run's folder that trains the model and returns its score, or a mapping with it. `original` may
+            then be a name or an `Architecture`, and `lean` sizes of it; or `model` is a function of sizes, `lambda
+            depth, heads: …` or "file.py:name", and both are sizes; or each arm is a function without arguments that
+            makes its model.
         command: the same as a command, "python train.py --model {model} --seed {seed} --out {folder}".
         score_file, score_key: the JSON file in the run's folder that a command writes, and the score's key in it
             [default: metrics.json and score].
@@ -210,6 +213,8 @@ def compare(
         say, planned, listen: receive messages, the plan before it is run, and what the runs do.
     """
     arguments: dict[str, Any] = dict(locals())
+    if train is None and command is None and (train := training_function(recipe)) is not None:
+        arguments |= {"train": train, "recipe": DEFAULT}
     if train is not None or command is not None:
         from leanformer.experiments.own_loop.comparison import compare_own
 

@@ -34,6 +34,8 @@ Entry = TypeVar("Entry")
 
 CODE_VARIABLE = "LEANFORMER_CODE"
 """Environment variable: files and modules of code that records may name, separated as in PATH. Workers inherit it."""
+FILE_MODULE = "leanformer_code_"
+"""How the names of modules begin that were loaded from files."""
 HERE = "this-process"
 """The place of what only this process can find."""
 _KEPT: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
@@ -199,6 +201,16 @@ def resolve(reference: str, *, from_record: bool = False) -> Any:
     return found
 
 
+def is_reference(text: Any) -> bool:
+    """Whether a text is written as `package.module:Name` or `file.py:name`."""
+    return isinstance(text, str) and re.fullmatch(r"(?:.+\.py|[^\W\d][\w.]*):[^\W\d][\w.]*", text) is not None
+
+
+def modules_of_files() -> list[ModuleType]:
+    """Modules that were loaded from files by references; other processes cannot import them by name."""
+    return [module for name, module in sys.modules.items() if name.startswith(FILE_MODULE)]
+
+
 def absolute(reference: str) -> str:
     """A reference as a record keeps it: a file by its whole path, which is where it is now."""
     place, _, path = reference.rpartition(":")
@@ -297,7 +309,7 @@ def _in_this_process(reference: str, path: str) -> Any:
 
 def _name_of_file(file: Path) -> str:
     """A module name of its own for every file: two files may be called alike."""
-    return f"leanformer_code_{hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]}_{file.stem}"
+    return f"{FILE_MODULE}{hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]}_{file.stem}"
 
 
 def _imported(place: str, reference: str) -> ModuleType:

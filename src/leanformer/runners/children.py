@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from leanformer.foundation.machine import one_gpu
+from leanformer.foundation.registry import modules_of_files
 from leanformer.foundation.stopping import Stopped, stop_requests
 from leanformer.runners import guard
 
@@ -73,10 +74,16 @@ def carried(call: Callable[..., Any], what: str) -> bytes:
     """
     import cloudpickle
 
+    files = modules_of_files()
+    for module in files:
+        cloudpickle.register_pickle_by_value(module)
     try:
         function: bytes = cloudpickle.dumps(call)
     except Exception as error:  # objects refuse in their own ways
         raise ValueError(_cannot_be_carried(what, f"{type(error).__name__}: {error}")) from error
+    finally:
+        for module in files:
+            cloudpickle.unregister_pickle_by_value(module)
     return function
 
 

@@ -31,6 +31,7 @@ from leanformer.experiments.own_loop.costs import costed
 from leanformer.experiments.own_loop.function import FunctionRuns, Train, code_of, described, name_of
 from leanformer.experiments.own_loop.plan import Asked, make_plan, to_next_look
 from leanformer.experiments.own_loop.records import PLAN, OwnPlan
+from leanformer.experiments.own_loop.references import named_or_given
 from leanformer.experiments.own_loop.result import OwnResult, is_finished, read_own_result
 from leanformer.experiments.own_loop.returned import SCORE
 from leanformer.experiments.own_loop.running import Places
@@ -87,7 +88,7 @@ def compare_own(
     """
     loop = loop_of(train, command, score_file, score_key)
     refuse_recipes_arguments(choices, DEFAULT)
-    chosen = arms_of(original, lean, model, names(arms), arm)
+    chosen = arms_of(original, lean, named_or_given(model), names(arms), arm)
     named = comparison_name(loop, name)
     folder = folder_here(out, f"compare-{named}")
     with reporting(progress, say, planned, listen) as hooks:
@@ -121,6 +122,7 @@ def loop_of(
     if command is None:
         if score_file is not None or score_key is not None:
             raise ArgumentError("{score_file} and {score_key} belong to a {command}; {train} returns its score")
+        train = named_or_given(train)
         if not callable(train):
             raise ArgumentError("{train} must be a function of model, seed and folder, got {given!r}", given=train)
         return train

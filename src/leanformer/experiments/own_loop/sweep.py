@@ -25,6 +25,7 @@ from leanformer.experiments.own_loop.comparison import (
 )
 from leanformer.experiments.own_loop.costs import built
 from leanformer.experiments.own_loop.function import Train
+from leanformer.experiments.own_loop.references import named_or_given
 from leanformer.experiments.summary import RECORD
 from leanformer.experiments.sweep_records import LeftOut, PlannedCell, Sweep, SweepPlan, in_words
 from leanformer.foundation.arguments import ArgumentError
@@ -60,6 +61,7 @@ def sweep_own(
     refused.
     """
     loop = loop_of(train, command, score_file, score_key)
+    model = named_or_given(model)
     refuse_recipes_arguments(choices, sweep.DEFAULT)
     grid = _grid({**axes(vary or ()), **axes(sizes or {})})
     named = comparison_name(loop, name)

@@ -85,8 +85,8 @@ def _called(found: Callable[..., Any], name: str) -> Any:
         inspect.signature(found).bind()
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name} cannot be called without arguments; needed is a function that returns a Recipe. A function that "
-            f"trains a model is given as train={name}"
+            f"{name} cannot be called without arguments; needed is a function that returns a Recipe, or a function of "
+            "model, seed and folder that trains a model and returns its score"
         ) from None
     try:
         return found()
