@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import WithJsonSchema
-
-from leanformer.foundation.records.base import RecordPart
+from leanformer.foundation.records.base import PossiblyInfinite, RecordPart
 from leanformer.models.base import Kind
 
-Kappa = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number"}, {"const": "inf"}]})]
-"""A condition number. It is infinite for singular matrices, which JSON writes as "inf"."""
+Kappa = PossiblyInfinite
+"""A condition number. It is infinite for singular matrices."""
 
 
 class KappaSummary(RecordPart):

@@ -15,7 +15,7 @@ from leanformer.experiments.judging.verdicts import decide
 from leanformer.experiments.lengths import Trend
 from leanformer.experiments.registration import Amendment
 from leanformer.experiments.tuning.records import Tuning
-from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, RecordPart
+from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, PossiblyInfinite, RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord
 from leanformer.tasks.base import Metric
 from leanformer.training.result import Evaluation, with_current_task
@@ -43,7 +43,7 @@ class ArmResult(RecordPart):
     """None as long as no run has finished."""
     scores: dict[str, float]
     """By seed."""
-    kappa: float | None
+    kappa: PossiblyInfinite | None
     """κ of the attention at the end: the median over layers, samples and seeds."""
 
 

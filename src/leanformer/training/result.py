@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, model_validator
 
-from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, Record, RecordPart
+from leanformer.foundation.records.base import Json, Migration, PlainArchitecture, PossiblyInfinite, Record, RecordPart
 from leanformer.tasks import TASKS
 from leanformer.tasks.base import Metric
 from leanformer.training import run
@@ -28,9 +28,9 @@ def with_current_task(written: Json) -> Json:
 class KappaOverLayers(RecordPart):
     """κ of the attention at one evaluation."""
 
-    median_over_layers: float
-    mean_over_layers: float
-    layers: list[tuple[float, float, float]]
+    median_over_layers: PossiblyInfinite
+    mean_over_layers: PossiblyInfinite
+    layers: list[tuple[PossiblyInfinite, PossiblyInfinite, PossiblyInfinite]]
     """Of each layer: lower quartile, median and upper quartile over samples."""
 
     @classmethod

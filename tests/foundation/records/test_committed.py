@@ -26,7 +26,7 @@ def test_every_committed_record_is_read_and_written_by_its_class(path: Path) -> 
     jsonschema.validate(again, found.schema_of_file())
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.rglob("comparison.json")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/comparison.json")), ids=lambda path: path.parent.name)
 def test_pages_of_comparisons_are_what_their_records_give(path: Path) -> None:
     assert page.markdown(Comparison.read(path)) == path.with_name("report.md").read_text(encoding="utf-8")
 
@@ -118,3 +118,16 @@ def test_the_healed_losses_are_those_of_the_page() -> None:
         seeds = ", ".join(f"{loss:.3f}" for loss in after)
         cells = (f"{record.arms[arm].params / 1e6:.1f} M", f"{before[0]:.2f}", f"{sum(after) / 2:.3f} ({seeds})")
         assert f"| {' | '.join(cells)} |" in page
+
+
+@pytest.mark.parametrize("name", ["sweep-farthest-length", "sweep-farthest-dimension"])
+def test_the_errors_of_full_and_half_rank_are_those_of_the_page(name: str) -> None:
+    page = (RESULTS.parent / "docs" / "findings" / "heads_and_rank.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip(): line for line in page.splitlines() if line.startswith("| ") and "rank" in line}
+    difference = next(line for line in page.splitlines() if line.startswith("| difference | 0.0"))
+    for cell in Sweep.read(RESULTS / name / "sweep.json").cells:
+        assert cell.score is not None
+        row = rows["full rank" if cell.values["heads"] == 1 else "half the rank"]
+        assert f"| {cell.score.mean:.3f} ± {cell.score.t.half:.3f} |" in row
+        if found := cell.difference:
+            assert f"| {-found.mean:.3f} [{-found.t.high:.3f}, {-found.t.low:.3f}] |" in difference

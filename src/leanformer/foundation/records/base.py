@@ -34,6 +34,8 @@ Json = dict[str, Any]
 """A plain JSON object."""
 Migration = Callable[[Json], Json]
 """Turns the JSON of one version into that of the next."""
+PossiblyInfinite = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number"}, {"const": "inf"}]})]
+"""A number that may be infinite, which JSON writes as "inf"."""
 
 LONGEST_REPR = 1000
 """Characters that a record shows of itself."""
