@@ -128,9 +128,20 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / "runs" / arm / f"seed-{seed}").mkdir(parents=True)
         write_table(root / "runs" / arm / f"seed-{seed}" / "summary.csv", ("epoch", "eval_top1"), [(0, score)])
     (root / "my_file.py").write_text("from support import tiny_run\n\ndef my_recipe():\n    return tiny_run.recipe()\n")
+    (root / "fit.py").write_text(OWN_LOOP)
     write_table(root / "reviews.csv", ("review", "verdict"), list(reviews(40)))
     return root
 
+
+OWN_LOOP = """
+from torch import nn
+
+def Model(depth):
+    return nn.Sequential(*(nn.Linear(2, 2) for _ in range(depth)))
+
+def fit(model, seed, folder):
+    return float(len(model))
+"""
 
 ENDS = ("an", "or", "el", "um", "ip")
 """Of the words of `write_corpus`."""
