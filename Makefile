@@ -41,10 +41,10 @@ format: install
 test: install
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=line lint tests
 
-# Compiled tests and modules are kept for the many processes that the tests start.
+# Many tests wait for processes that they start, so three at a time fill two cores. What was compiled is kept for these processes.
 .PHONY: tests
 tests: install
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist worksteal --durations=15
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist worksteal --durations=15
 
 # Tests over very many names and designs take a seeded sample by default; here they take all.
 test-all: export LEANFORMER_TEST = all
