@@ -42,9 +42,18 @@ def draw(record: PaperFigure) -> Figure:
             grid[-1].legend(fontsize=7)
         title = f"Figure {record.number} at {record.scale} scale: {record.title}"
         drawing.suptitle(plain_text(title), fontsize=10, color=INK, x=0.01, ha="left")
-        if record.printed:
-            drawing.supxlabel(plain_text(f"the paper prints: {'; '.join(record.printed)}"), fontsize=6.5, color=GREY)
+        drawing.supxlabel(plain_text(_caption(record)), fontsize=6.5, color=GREY)
     return drawing
+
+
+def _caption(record: PaperFigure) -> str:
+    """What the marks mean, and what the paper prints."""
+    bars = any(point.low is not None for point in record.points)
+    marks = ["bars: 95 % intervals over seeds"] if bars else []
+    marks += ["dotted: the original"] if record.original is not None else []
+    marks += ["green: better than the original, paired by seed"] if any(p.better for p in record.points) else []
+    printed = [f"the paper prints: {'; '.join(record.printed)}"] if record.printed else []
+    return "\n".join(filter(None, ["; ".join(marks), *printed]))
 
 
 def _panel(axes: Axes, record: PaperFigure, panel: str, points: Sequence[FigurePoint]) -> None:
