@@ -196,12 +196,17 @@ def rises(name: str, axis: str, **where: Any) -> Judge:
         if record is None:
             return UNKNOWN
         found = gain(slope(record, axis, where), 0.0, record.metric.unit, (f"{name}/sweep.json",))
-        return replace(found, result=f"{record.name}: {found.result} per doubling") if found.interval else found
+        return replace(found, result=f"{named(name)}: {found.result} per doubling") if found.interval else found
 
     return judge
 
 
 Which = Callable[[SweepCell], bool]
+
+
+def named(place: str) -> str:
+    """A record in words: the name of its folder, as of "paper/grid-cifar10-small/sweep.json"."""
+    return place.removesuffix("/sweep.json").rpartition("/")[2]
 
 
 def against_cell(record: Sweep, which: Which, reference: Which, file: str) -> list[Finding]:
@@ -214,7 +219,7 @@ def against_cell(record: Sweep, which: Which, reference: Which, file: str) -> li
     for cell in filter(which, record.cells):
         difference = paired(cell.scores, base.scores, sign, record.metric.resolution)
         judged = gain(difference, 0.0, record.metric.unit, (file,))
-        found.append(replace(judged, result=f"{record.name}, {record.title(cell)}: {judged.result}"))
+        found.append(replace(judged, result=f"{named(file)}, {record.title(cell)}: {judged.result}"))
     return found
 
 

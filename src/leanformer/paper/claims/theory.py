@@ -14,7 +14,7 @@ from leanformer.conditioning.theory import TheoryRow
 from leanformer.experiments.sweep_records import Sweep
 from leanformer.foundation.formats import counted, significant
 from leanformer.paper.evidence import Evidence
-from leanformer.paper.rules import UNKNOWN, Finding, Judge, Stated, all_of, chosen, decided, slope_of
+from leanformer.paper.rules import UNKNOWN, Finding, Judge, Stated, all_of, chosen, decided, named, slope_of
 
 THEORY = ("theory/theory.json",)
 MEASURED = ("measure-vit-base-heads", "measure-vit-base-heads-seed1", "measure-vit-base-heads-seed2")
@@ -142,7 +142,7 @@ def _kappas(record: Sweep) -> list[tuple[int, float]]:
 def _decreases(record: Sweep, file: str) -> Finding:
     found = _kappas(record)
     steps = [later[1] < earlier[1] for earlier, later in itertools.pairwise(found)]
-    words = f"{record.name}: " + ", ".join(f"{significant(kappa)} at {heads}" for heads, kappa in found)
+    words = f"{named(file)}: " + ", ".join(f"{significant(kappa)} at {heads}" for heads, kappa in found)
     slope = slope_of([math.log2(heads) for heads, _ in found], [math.log10(kappa) for _, kappa in found])
     status = decided(slope < 0 and found[-1][1] < found[0][1])
     note = "" if all(steps) else "; not at every step"
@@ -151,7 +151,7 @@ def _decreases(record: Sweep, file: str) -> Finding:
 
 def _reaches_one(record: Sweep, file: str) -> Finding:
     lowest = min(kappa for _, kappa in _kappas(record))
-    words = f"{record.name}: the lowest κ of all numbers of heads is {significant(lowest)}"
+    words = f"{named(file)}: the lowest κ of all numbers of heads is {significant(lowest)}"
     return Finding(decided(lowest <= 2), words, lowest, records=(file,))
 
 
@@ -167,7 +167,7 @@ def _explains(evidence: Evidence) -> Finding:
         cells = [cell for cell in record.cells if cell.kappa is not None and cell.score is not None]
         sign = 1 if record.metric.higher_is_better else -1
         scores = [sign * cell.score.mean for cell in cells if cell.score is not None]
-        found[name] = float(spearmanr([cell.kappa for cell in cells], scores).statistic)
+        found[named(name)] = float(spearmanr([cell.kappa for cell in cells], scores).statistic)
         files.append(f"{name}/sweep.json")
     if not found:
         return UNKNOWN

@@ -29,6 +29,7 @@ from leanformer.paper.rules import (
     counts,
     decided,
     every_decided,
+    named,
     none_beats,
     reduction,
     rises,
@@ -173,7 +174,7 @@ def _weaker(grid: str) -> Judge:
             return UNKNOWN
         low, high = first.t.low - second.t.high, first.t.high - second.t.low
         status = decided(low > 0, high < 0)
-        both = f"{record.name}: heads {first.mean:+.2f} points per doubling, MLP {second.mean:+.2f}"
+        both = f"{named(grid)}: heads {first.mean:+.2f} points per doubling, MLP {second.mean:+.2f}"
         words = f"{both}; the difference is in [{low:+.2f}, {high:+.2f}]"
         return Finding(status, words, first.mean - second.mean, (low, high), (f"{grid}/sweep.json",))
 
