@@ -18,6 +18,10 @@ from leanformer.report.cells import metric_with_unit
 from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT, STYLE, THEORY, Drawing, plain_text
 
 COLOURS = (FIXED, SPLIT, THEORY, SIMULATION, "#b5838d", "#6b705c", "#e9a23b", INK)
+ROOM = 1.2
+"""Factor from the outermost value to the edge of a logarithmic axis."""
+MANY_TICKS = 6
+"""From here on, their labels are smaller."""
 TITLES = {"groups": "groups of heads", "task.points": "points N", "task.dim+width": "dimension d"}
 
 
@@ -67,6 +71,7 @@ def _panel(axes: Axes, record: Sweep, first: str, second: str, fixed: Mapping[st
         shade, label = COLOURS[number % len(COLOURS)], "" if value is None else plain_text(str(value))
         _line(axes, cells, [places[cell.values[first]] for cell in cells], shade, label, differences)
     _ticks(axes, first, places, inside)
+    _reach(axes, record.axes[first])
     seeds = counted_range([len(cell.scores) for cell in record.cells], "seed")
     over = f"{record.name}: {record.metric.name}, 95 % over {seeds}"
     axes.set_title(plain_text(in_words(fixed) or over))
@@ -112,8 +117,14 @@ def _ticks(axes: Axes, first: str, places: Mapping[Any, float], cells: Sequence[
     named = {value: _heads(value, cells) if first == "heads" else None for value in places}
     sized = bool(named) and all(named.values())
     labels = [str(name) if sized else plain_text(str(value)) for value, name in named.items()]
-    axes.set_xticks(list(places.values()), labels)
+    axes.set_xticks(list(places.values()), labels, fontsize=None if len(labels) < MANY_TICKS else 7)
     axes.set_xlabel("heads × head_dim" if sized else _title(first))
+
+
+def _reach(axes: Axes, values: Sequence[Any]) -> None:
+    """All panels reach as far as the whole axis: a panel may have one value of it only."""
+    if len(values) > 1 and axes.get_xscale() == "log":
+        axes.set_xlim(min(values) / ROOM, max(values) * ROOM)
 
 
 def _heads(value: Any, cells: Sequence[SweepCell]) -> str | None:
