@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -251,7 +252,9 @@ def test_a_design_is_made_with_the_mouse(browser: Browser, explorer: Explorer) -
     # another model, by its name; then a point of the front
     page.locator("#model").fill(OTHER)
     expect(page.locator("#figure-cache .now")).to_be_visible()
+    page.evaluate("document.getElementById('design').removeAttribute('data-shown')")
     page.get_by_role("button", name="Original", exact=True).click()
+    expect(page.locator("#design")).to_have_attribute("data-shown", re.compile("."))  # the front is drawn again
     page.locator("#front circle.first").click(force=True)
     expect(page.locator("#design")).to_have_attribute("data-shown", first_row(page))
     page.get_by_role("button", name="YAML").click()

@@ -24,7 +24,7 @@ from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reporting
 from leanformer.experiments.lengths import length_folder, shares_of, shortened
 from leanformer.experiments.overrides import Settings, adjusted, arm_names, check_choices
-from leanformer.experiments.own_loop.references import training_function
+from leanformer.experiments.own_loop.references import train_in_place_of_recipe
 from leanformer.experiments.plan import ComparisonPlan, folder_of, make_plan, read_plan, to_next_look, write_plan
 from leanformer.experiments.pretrained import starts_of
 from leanformer.experiments.recipe import Recipe
@@ -213,9 +213,8 @@ def compare(
         say, planned, listen: receive messages, the plan before it is run, and what the runs do.
     """
     arguments: dict[str, Any] = dict(locals())
-    if train is None and command is None and (train := training_function(recipe)) is not None:
-        arguments |= {"train": train, "recipe": DEFAULT}
-    if train is not None or command is not None:
+    arguments |= train_in_place_of_recipe(arguments, DEFAULT)
+    if arguments["train"] is not None or command is not None:
         from leanformer.experiments.own_loop.comparison import compare_own
 
         return compare_own(**arguments)

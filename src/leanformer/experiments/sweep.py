@@ -29,7 +29,7 @@ from leanformer.experiments.hooks import Hooks, Listener, Planned, Say, reportin
 from leanformer.experiments.judging.estimates import paired
 from leanformer.experiments.judging.stopping_rules import FEWEST_SEEDS
 from leanformer.experiments.overrides import Settings, Sizes, adjusted, axes, check_choices
-from leanformer.experiments.own_loop.references import training_function
+from leanformer.experiments.own_loop.references import train_in_place_of_recipe
 from leanformer.experiments.plan import folder_of
 from leanformer.experiments.recipe import Recipe
 from leanformer.experiments.recipes import as_recipe
@@ -158,9 +158,8 @@ def sweep(
         on, jobs, retries, cpus, gpus, memory, progress, say, planned, listen: as for `lf.compare`.
     """
     arguments: dict[str, Any] = dict(locals())
-    if train is None and command is None and (train := training_function(recipe)) is not None:
-        arguments |= {"train": train, "recipe": DEFAULT}
-    if train is not None or command is not None:
+    arguments |= train_in_place_of_recipe(arguments, DEFAULT)
+    if arguments["train"] is not None or command is not None:
         from leanformer.experiments.own_loop.sweep import sweep_own
 
         return sweep_own(**arguments)

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from leanformer.foundation.registry import is_reference, resolve
 
 
-def training_function(given: Any) -> Callable[..., Any] | None:
-    """A function of model, seed and folder that was given in place of a recipe, or a reference to one; else None."""
+def train_in_place_of_recipe(arguments: Mapping[str, Any], usual: str) -> dict[str, Any]:
+    """What of the arguments changes if `recipe` is a training function, or a reference to one.
+
+    Args:
+        arguments: of `leanformer.compare` or `leanformer.sweep`.
+        usual: the recipe where none is named.
+    """
+    if arguments["train"] is not None or arguments["command"] is not None:
+        return {}
+    train = _training_function(arguments["recipe"])
+    return {} if train is None else {"train": train, "recipe": usual}
+
+
+def _training_function(given: Any) -> Callable[..., Any] | None:
+    """A function of model, seed and folder; None for anything else."""
     found = named_or_given(given)
     if not inspect.isfunction(found) or _takes(found, 0):
         return None
