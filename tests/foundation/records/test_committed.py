@@ -7,10 +7,12 @@ import pytest
 
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.glue import Glue
+from leanformer.experiments.judging.estimates import Estimate, paired
 from leanformer.experiments.judging.simulation import Simulation
 from leanformer.experiments.sweep_records import Sweep
 from leanformer.foundation import records
 from leanformer.foundation.records.files import read_json
+from leanformer.paper.rules import slope
 from leanformer.report import glue, page, simulation, sweep
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -131,3 +133,28 @@ def test_the_errors_of_full_and_half_rank_are_those_of_the_page(name: str) -> No
         assert f"| {cell.score.mean:.3f} ± {cell.score.t.half:.3f} |" in row
         if found := cell.difference:
             assert f"| {-found.mean:.3f} [{-found.t.high:.3f}, {-found.t.low:.3f}] |" in difference
+
+
+def test_the_differences_of_figures_are_those_of_the_page() -> None:
+    page = (RESULTS.parent / "docs" / "findings" / "figures.md").read_text(encoding="utf-8")
+    record = Sweep.read(RESULTS / "paper" / "grid-fashion-mnist" / "sweep.json")
+    cells = {tuple(cell.values[name] for name in ("depth", "heads", "mlp_dim")): cell for cell in record.cells}
+
+    def said(found: Estimate | None) -> str:
+        assert found is not None
+        assert found.t is not None
+        return f"{found.mean:+.2f} [{found.t.low:+.2f}, {found.t.high:+.2f}]".replace("-", "−")
+
+    for depth in (8, 5):
+        found = said(slope(record, "heads", {"depth": depth, "mlp_dim": 256}))
+        assert found in page.replace(" points [", " [")
+    for heads in (4, 6, 8):
+        assert said(paired(cells[5, heads, 256].scores, cells[8, 4, 256].scores, 1)) in page
+    for sizes in ((8, 4, 64), (5, 4, 64)):
+        score = cells[sizes].score
+        assert score is not None
+        assert f"{score.mean:.2f} %" in page
+        assert score.mean == max(cells[sizes[0], 4, mlp].score.mean for mlp in (64, 128, 256, 384, 512))
+        found = paired(cells[sizes].scores, cells[8, 4, 256].scores, 1)
+        assert found is not None
+        assert found.t.low < 0 < found.t.high, "distinguishable from the original at neither"

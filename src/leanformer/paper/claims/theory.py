@@ -340,7 +340,7 @@ CLAIMS = (
         statement="After training too, κ decreases with the number of heads (images).",
         rule="holds if the slope of log κ over log heads is below 0 and the last κ is below the first",
         judge=_trained("images", _decreases),
-        scale="Fashion-MNIST and CIFAR-10 (JPEG), small ViT, 3 seeds",
+        scale="Fashion-MNIST, small ViT, 3 seeds",
         test="leanformer paper figure 2",
     ),
     Stated(
@@ -358,7 +358,7 @@ CLAIMS = (
         statement="More heads bring the κ of each attention block of a transformer towards 1.",
         rule="holds if the lowest κ after training is at most 2",
         judge=all_of(_trained("images", _reaches_one), _trained("text", _reaches_one)),
-        scale="Fashion-MNIST, CIFAR-10 (JPEG) and TinyStories, small models, 3 seeds",
+        scale="Fashion-MNIST and TinyStories, small models, 3 seeds",
         test="leanformer paper figure 2",
     ),
     Stated(
@@ -367,7 +367,7 @@ CLAIMS = (
         statement="A lower κ of the attention goes with better results.",
         rule="holds if κ and score have a negative rank correlation over the designs of every grid",
         judge=_explains,
-        scale="Fashion-MNIST, CIFAR-10 (JPEG) and TinyStories, small models, 3 seeds",
+        scale="Fashion-MNIST and TinyStories, small models, 3 seeds",
         test="leanformer paper figure 5; leanformer sweep fashion-mnist; leanformer sweep tinystories",
     ),
 )

@@ -40,8 +40,8 @@ from leanformer.paper.studies import STUDIES
 
 RECOUNT = "leanformer paper --recount"
 SMALL = (
-    "Fashion-MNIST and CIFAR-10 (JPEG), ViT of width 64 at 8 and 5 layers, 3 seeds, the learning rate tuned per depth "
-    "(the paper: ImageNet-1k, ViT-B at 12 and 8)"
+    "Fashion-MNIST, ViT of width 64 at 8 and 5 layers, 624 steps, 3 seeds, the learning rate tuned per depth (the "
+    "paper: ImageNet-1k, ViT-B at 12 and 8)"
 )
 PAIRS = (
     "Fashion-MNIST, ViT of 8 layers × 4 heads against 4 × 8, and 4 × 4 against 2 × 8, 5 seeds; digits, 6 × 4 against "
