@@ -39,6 +39,7 @@ ELSEWHERE = {
     r"^explore( results)?$": "serves until it is stopped; tests/app drives it in a browser",
     r"decoder-1b": "1.1 billion parameters; tests/experiments/test_recipes.py counts them",
     r"s3://|ray": "needs a cluster or a bucket; tests/runners has both",
+    r"^paper figure 3": "many trainings; tests/paper/test_figures.py",
     r"^status .*--watch": "waits for runs of another process; tests/experiments/test_status.py",
     r"--tune lr(?!.*--tune-share 0.25)": "many trainings; one such command runs here, tests/experiments/tuning",
     r"runs/pretrained|SmolLM2": "needs a package with a trained model; its record is in results/",
