@@ -39,7 +39,7 @@ format: install
 	$(BIN)/ruff check --fix .
 
 test: install
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=line lint tests
+	$(MAKE) --no-print-directory --jobs 2 lint tests
 
 # Many tests wait for processes that they start, so three at a time fill two cores. What was compiled is kept for these processes.
 .PHONY: tests
