@@ -115,7 +115,7 @@ STUDIES: dict[int, Study] = {
     ),
     8: Study(
         title="accuracy on ListOps against heads, at two layers and one",
-        recipe="listops",
+        recipe="listops-short",
         paper_recipe="listops-paper",
         paper_axes={"heads": (2, 4, 6, 8), "depth": (2, 1)},
         data="ListOps, drawn here",

@@ -77,6 +77,21 @@ def listops() -> Recipe:
     )
 
 
+def listops_short() -> Recipe:
+    """ListOps with expressions of 10 to 60 tokens, drawn here: short enough to be learned on a laptop.
+
+    Command: leanformer paper figure 8; leanformer compare listops-short
+    """
+    return small(
+        "listops-short",
+        tasks.ListOps(min_length=10, max_length=60, train=60_000, validation=2_000, test=5_000),
+        "nystromformer-listops",
+        Training(steps=2000, batch=32, lr=2e-3, weight_decay=0.0, evaluations=4, probe=4),
+        max_position_embeddings=60,
+        landmarks=20,
+    )
+
+
 def listops_paper() -> Recipe:
     """ListOps as published: 500 to 2,000 tokens, 96,000 expressions.
 
