@@ -230,9 +230,11 @@ class Data(ABC):
         )
 
     def changed(self: Same, **attributes: Any) -> Same:
-        """A copy with other attributes, and therefore with another identity."""
+        """A copy with other attributes, and therefore with another identity and other baselines."""
         other = copy.copy(self)
-        other.__dict__.pop("identity", None)
+        for name in list(other.__dict__):
+            if isinstance(getattr(type(other), name, None), functools.cached_property):
+                del other.__dict__[name]  # computed from what is changed
         for name, value in attributes.items():
             setattr(other, name, value)
         return other

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from leanformer.data.fingerprints import fingerprint
 from leanformer.data.order import Order, Share
 from leanformer.data.sequences import LabelledSequences
+from leanformer.tasks import counted_tokens
 from leanformer.tasks.base import Batch, Contents, Data, HeldOutSums, Metric, Task
 from leanformer.tasks.settings import check
 
@@ -79,6 +80,16 @@ class SequenceData(Data):
     def identity(self) -> str:
         parts = [part for part in (self.train, self.validation, self.test) if part is not None]
         return fingerprint(*(array for part in parts for array in part.arrays()))
+
+    @functools.cached_property
+    def baselines(self) -> Mapping[str, float]:  # type: ignore[override]
+        """What needs no attention at all."""
+        held_out = self.test or self.validation
+        usual = int(np.bincount(self.train.labels).argmax())
+        return {
+            "the most frequent class": 100 * float(np.mean(held_out.labels == usual)),
+            counted_tokens.ALONE: counted_tokens.score(self.train, held_out, self.length),
+        }
 
     def preprocessing(self) -> dict[str, Any] | None:
         return {"label_names": list(self.names)} if self.names else None
