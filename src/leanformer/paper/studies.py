@@ -124,7 +124,7 @@ STUDIES: dict[int, Study] = {
     ),
     9: Study(
         title="accuracy on IMDb's bytes against heads, at two layers and one",
-        recipe="text",
+        recipe="text-short",
         paper_recipe="text-paper",
         paper_axes={"heads": (2, 4, 6, 8), "depth": (2, 1)},
         data="IMDb",

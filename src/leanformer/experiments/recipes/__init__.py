@@ -26,7 +26,7 @@ _FUNCTIONS = {
     "texts": ("texts", "texts-masked", "classify"),
     "bert": ("crammed-bert", "crammed-bert-paper"),
     "arena": (
-        *("listops", "listops-short", "text", "retrieval", "image", "pathfinder"),
+        *("listops", "listops-short", "text", "text-short", "retrieval", "image", "pathfinder"),
         *("listops-paper", "text-paper", "retrieval-paper", "image-paper", "pathfinder-paper"),
     ),
     "farthest": (

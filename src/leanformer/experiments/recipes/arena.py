@@ -119,6 +119,21 @@ def text() -> Recipe:
     )
 
 
+def text_short() -> Recipe:
+    """IMDb's reviews, their first 256 bytes: for grids of many designs on a laptop.
+
+    Command: leanformer paper figure 9; leanformer compare text-short
+    """
+    return small(
+        "text-short",
+        tasks.ByteClasses(length=256),
+        "nystromformer-text",
+        Training(steps=1200, batch=16, lr=2e-3, weight_decay=0.0, evaluations=3, probe=4),
+        max_position_embeddings=256,
+        landmarks=16,
+    )
+
+
 def text_paper() -> Recipe:
     """IMDb's reviews, their first 4,000 bytes.
 
