@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
@@ -15,11 +16,13 @@ from leanformer.experiments import recipes
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.judging.estimates import estimate
 from leanformer.experiments.sweep_records import Sweep
+from leanformer.foundation.records.circumstances import circumstances, fields_of
 from leanformer.paper.claims import STATED, judged
-from leanformer.paper.claims.vision import COMPARED
+from leanformer.paper.claims.trained_images import COMPARED
+from leanformer.paper.counts import CountsRow, TokenCounts
 from leanformer.paper.evidence import Evidence
 from leanformer.paper.record import CLAIM_STATUSES, LEANER, QUALITY, Scorecard
-from leanformer.paper.rules import NO_RECORD, Finding, all_of, decided, gain, slope_of
+from leanformer.paper.rules import NO_RECORD, Finding, all_of, decided, gain, slope_of, worst_of
 from leanformer.paper.scorecard import paper
 from leanformer.report import claims as page
 
@@ -69,7 +72,8 @@ def test_the_commands_of_claims_exist() -> None:
 
 def test_without_records_nothing_is_decided_but_what_can_be_computed(tmp_path: Path) -> None:
     found = judged(Evidence(tmp_path))
-    assert {claim.id for claim in found if claim.status in ("holds", "does not hold here")} == {"observation-head-dim"}
+    computed = {"observation-head-dim", "table-4-outperform", "table-5-outperform"}
+    assert {claim.id for claim in found if claim.status in ("holds", "does not hold here")} == computed
     assert all(claim.result == NO_RECORD for claim in found if claim.status == "cannot tell")
     (tmp_path / "theory").mkdir()
     (tmp_path / "theory" / "theory.json").write_text("{}")
@@ -116,6 +120,12 @@ def test_the_page_is_self_contained_and_escaped(record: Scorecard, tmp_path: Pat
     assert "&lt;script&gt;" in text
     assert not re.search(r"(src|href)=|@import|https?://(?!www\.w3)", text)
     assert text.count("<article") == text.count("<svg") == len(record.claims)
+    several = next(claim for claim in record.claims if len(claim.parts) > 2)
+    strange = several.parts[0].model_copy(update={"name": "<b>&", "low": -1.0, "high": 2.0})
+    drawn = page.drawing(several.model_copy(update={"parts": (strange, *several.parts[1:])}))
+    assert drawn.count("<circle") == len(several.parts)
+    assert "<b>" not in drawn
+    assert "&lt;b&gt;&amp;: " in drawn
     assert "<script" not in page.markdown(changed)
     assert [file.name for file in page.write(record, tmp_path)] == ["scorecard.md", "scorecard.html"]
     assert (tmp_path / "scorecard.html").read_text(encoding="utf-8") == page.html(record)
@@ -134,6 +144,10 @@ def test_rules() -> None:
     holds, fails = Finding("holds", "a"), Finding("does not hold here", "b", 1.0, (0.0, 2.0))
     both = all_of(lambda _: holds, lambda _: fails)(Evidence(None))
     assert (both.status, both.result, both.interval) == ("does not hold here", "a; b", (0.0, 2.0))
+    assert both.parts == (), "only numbers with a name are parts"
+    named = worst_of([holds.called("first"), fails.called("second")])
+    assert named.result == "first: a; second: b"
+    assert [(part.name, part.value, part.low, part.high) for part in named.parts] == [("second", 1.0, 0.0, 2.0)]
 
 
 def test_a_table_alone_and_folders_that_are_not_there(tmp_path: Path) -> None:
@@ -177,9 +191,73 @@ def test_claims_about_figures_follow_what_the_grid_shows(tmp_path: Path) -> None
         "figure-3-all": (yes, no, no),
         "figure-3-caption": (no, no, no),
         "figure-4-weaker": (yes, no, open_),
+        "figure-4-slight": (open_, yes, open_),
         "figure-4-compensation": (yes, no, yes),
         "figure-5-mlp": (yes, no, yes),
+        "figure-5-heads": (yes, no, open_),
+        "abstract-heads": (yes, open_, open_),
         "figure-5-all": (no, no, no),
     }
     found = {name: (heads[name], mlps[name], deep[name]) for name in expected}
     assert found == expected
+
+
+def points_in(folder: Path, error: Callable[[dict[str, Any], int], float]) -> dict[str, str]:
+    """Statuses of the counterpoint's claims, from sweeps in which the error follows a known function."""
+    for name in ("sweep-farthest", "sweep-farthest-deep", "sweep-farthest-length", "sweep-farthest-dimension"):
+        like = Sweep.read(ROOT / "results" / name / "sweep.json")
+        cells = []
+        for cell in like.cells:
+            values = {**cell.values, "deep": name.endswith("deep")}
+            scores = {str(seed): error(values, seed) for seed in range(3)}
+            cells.append(cell.model_copy(update={"scores": scores, "score": estimate(list(scores.values()))}))
+        like.changed(cells=cells).write(folder / name / "sweep.json")
+    return {claim.id: claim.status for claim in judged(Evidence(folder))}
+
+
+def test_claims_of_the_counterpoint_follow_the_sweeps_seed_by_seed(tmp_path: Path) -> None:
+    """A world as the paper describes it, one in which rank is nothing, and one of noise."""
+
+    def as_stated(values: dict[str, Any], seed: int) -> float:
+        heads, points, dim = values["heads"], values.get("task.points", 16), values.get("task.dim+width", 16)
+        rank = 0.0 if heads == 1 else 0.3 + 0.01 * heads + 0.001 * (points + dim) - 0.01 * values.get("groups", 1)
+        return 0.02 + rank - (0.1 if values["deep"] and heads > 1 else 0.0) + 0.0001 * seed
+
+    def noise(values: dict[str, Any], seed: int) -> float:
+        numbers = [int(value) for value in values.values() if not isinstance(value, str)]
+        return float(np.random.default_rng([*numbers, seed]).uniform(0.1, 1.0))
+
+    stated = points_in(tmp_path / "stated", as_stated)
+    alike = points_in(tmp_path / "alike", lambda values, seed: 0.02 + 0.0001 * seed)
+    noisy = points_in(tmp_path / "noisy", noise)
+    by_interval = ("more-heads", "groups", "depth-helps", "depth-not-enough", "length", "dimension")
+    for name in (*by_interval, "half-rank", "parameters"):
+        assert stated[f"qq-{name}"] == "holds", name
+        assert alike[f"qq-{name}"] != "holds", name
+    assert {name: noisy[f"qq-{name}"] for name in by_interval} == dict.fromkeys(by_interval, "cannot tell")
+    assert alike["qq-half-rank"] == alike["qq-parameters"] == "does not hold here"
+
+
+def test_printed_accuracies_beside_token_counts(tmp_path: Path) -> None:
+    """Both printed accuracies must be above the interval."""
+    rows = [
+        CountsRow(
+            task=task,
+            source="here",
+            length=9,
+            train=9,
+            held_out=9,
+            usual=10.0,
+            linear=low + 1,
+            low=low,
+            high=low + 2,
+            printed={"original": 30.0, "lean": 31.0},
+        )
+        for task, low in (("ListOps", 20.0), ("text", 28.5), ("image", 40.0))
+    ]
+    TokenCounts(rows=tuple(rows), **fields_of(circumstances())).write(tmp_path / "paper" / "counts.json")
+    found = {claim.id: claim for claim in judged(Evidence(tmp_path))}
+    statuses = [found[f"counts-{name}"].status for name in ("listops", "text", "image", "pathfinder")]
+    assert statuses == ["holds", "does not hold here", "does not hold here", "cannot tell"]
+    assert all(found[f"counts-{name}"].extension for name in ("listops", "pathfinder"))
+    assert "21.0 % [20.0, 22.0]; printed are 30.0 % (original)" in found["counts-listops"].result

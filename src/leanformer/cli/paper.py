@@ -124,6 +124,23 @@ def parts(
 
 
 @scorecard_app.command()
+def counts(
+    tasks: Annotated[
+        str, typer.Option(metavar="NAMES", help="Of listops, text, retrieval, image and pathfinder.")
+    ] = "listops,text,image,pathfinder",
+    data: UserData = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """What a linear model of token counts scores on the tasks of Table 3, beside the printed accuracies.
+
+    Lengths and samples are the paper's. The linear model sees how often each token occurs and which one is first; it
+    has no attention. Retrieval needs its data set, with --data.
+    """
+    _run("leanformer.paper.counts", "counts", given(locals()), out, as_json)
+
+
+@scorecard_app.command()
 def construction(
     dim: Annotated[int, typer.Option(metavar="N", min=2, help="Dimension of the points: the rank of the head.")] = 64,
     samples: Annotated[int, typer.Option(metavar="N", min=1, help="Samples of each number of points.")] = 64,

@@ -14,6 +14,8 @@ from leanformer.experiments.sweep_records import Sweep
 from leanformer.foundation.records.base import Record
 from leanformer.foundation.records.files import read_json
 from leanformer.paper.construction import Construction
+from leanformer.paper.counts import TokenCounts
+from leanformer.paper.drawn import PaperFigure
 from leanformer.paper.parts import BlockParts
 from leanformer.paper.record import CitedSetting, ScorecardRow
 from leanformer.paper.trained_points import PerfectStart, PositionsStudy
@@ -60,6 +62,12 @@ class Evidence:
 
     def heads(self, name: str) -> HeadsMeasurement | None:
         return self._record(HeadsMeasurement, f"{name}/kappa_by_heads.json")
+
+    def figure(self, name: str) -> PaperFigure | None:
+        return self._record(PaperFigure, f"{name}/figure.json")
+
+    def counts(self) -> TokenCounts | None:
+        return self._record(TokenCounts, "paper/counts.json")
 
     def parts(self) -> BlockParts | None:
         return self._record(BlockParts, "paper/parts.json")

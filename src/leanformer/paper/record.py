@@ -102,6 +102,17 @@ CLAIM_STATUSES: tuple[ClaimStatus, ...] = get_args(ClaimStatus)
 LEANER, QUALITY = "Leaner Transformers", "Quality over Quantity"
 
 
+class ClaimPart(RecordPart):
+    """One of the numbers that a claim was judged by, such as one design against the original."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    status: ClaimStatus
+    """What this number alone says."""
+
+
 class Claim(RecordPart):
     """One quantitative or directional claim of a paper, and what the records say about it."""
 
@@ -125,6 +136,10 @@ class Claim(RecordPart):
     interval: tuple[float, float] | None = None
     spread: Spread | None = None
     """What the interval is: the 95 % interval over seeds, or the range over seeds, models or designs."""
+    parts: tuple[ClaimPart, ...] = ()
+    """The numbers behind the status, if there are several."""
+    extension: bool = False
+    """Whether it goes beyond the paper's text: another corpus, a remark of ours, a study in the authors' code only."""
     records: tuple[str, ...] = ()
     """Files under the folder of results that the status was computed from."""
     test: str
@@ -137,7 +152,7 @@ class Scorecard(DatedRecord):
     """The whole scorecard."""
 
     kind: ClassVar[str] = "scorecard"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     summary: str
     rows: tuple[ScorecardRow, ...]
@@ -150,9 +165,14 @@ class Scorecard(DatedRecord):
     @property
     def claims_summary(self) -> str:
         """How many claims hold, in a sentence."""
-        counts = Counter(claim.status for claim in self.claims)
-        parts = ", ".join(f"{counts[status]} {WORDS[status]}" for status in CLAIM_STATUSES)
-        return f"Of {len(self.claims)} claims {parts}."
+        printed, others = ([claim for claim in self.claims if claim.extension is own] for own in (False, True))
+        beyond = f" {len(others)} more rows go beyond the papers' text: {_tally(others)}." if others else ""
+        return f"Of {len(printed)} claims {_tally(printed)}.{beyond}"
+
+
+def _tally(claims: Sequence[Claim]) -> str:
+    counts = Counter(claim.status for claim in claims)
+    return ", ".join(f"{counts[status]} {WORDS[status]}" for status in CLAIM_STATUSES if counts[status])
 
 
 WORDS: dict[ClaimStatus, str] = {

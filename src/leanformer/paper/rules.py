@@ -12,7 +12,7 @@ from leanformer.experiments.sweep_records import Sweep, SweepCell
 from leanformer.foundation.formats import decimals
 from leanformer.models.published import Row
 from leanformer.paper.evidence import Evidence
-from leanformer.paper.record import ClaimStatus, ScorecardRow, Spread
+from leanformer.paper.record import ClaimPart, ClaimStatus, ScorecardRow, Spread
 
 NO_RECORD = "no record yet"
 
@@ -27,6 +27,15 @@ class Finding:
     interval: tuple[float, float] | None = None
     records: tuple[str, ...] = ()
     spread: Spread = "95 % interval"
+    parts: tuple[ClaimPart, ...] = ()
+
+    def called(self, name: str) -> Finding:
+        """The finding under a name: one part of what a claim is judged by."""
+        if self.value is None:
+            return replace(self, result=f"{name}: {self.result}")
+        low, high = self.interval or (None, None)
+        part = ClaimPart(name=name, value=self.value, low=low, high=high, status=self.status)
+        return replace(self, result=f"{name}: {self.result}", parts=(part,))
 
 
 Judge = Callable[[Evidence], Finding]
@@ -44,6 +53,7 @@ class Stated:
     scale: str
     test: str
     printed: tuple[str, ...] = ()
+    extension: bool = False
     at_scale: Callable[[Evidence], str | None] = lambda evidence: None
 
 
@@ -92,9 +102,13 @@ def arms(name: str, ours: str, theirs: str, *, tuned: bool = False) -> Judge:
         sign = 1 if record.metric.higher_is_better else -1
         found = paired(holder.arms[ours].scores, holder.arms[theirs].scores, sign, record.metric.resolution)
         judged = gain(found, record.margin, record.metric.unit, (f"{name}/comparison.json",))
-        return replace(judged, result=f"{name}{', tuned' if tuned else ''}: {judged.result}")
+        return judged.called(_titled(name, tuned))
 
     return judge
+
+
+def _titled(name: str, tuned: bool) -> str:
+    return f"{name}, tuned" if tuned else name
 
 
 HELD = "holds if the lean arm's verdict is holds (not worse than the margin), does not if it is loses"
@@ -112,8 +126,8 @@ def verdict(name: str, *, tuned: bool = False) -> Judge:
         found = holder.verdict.main
         interval = found.difference.t and (found.difference.t.low, found.difference.t.high)
         status = statuses.get(holder.verdict.outcome or "", "cannot tell")
-        words = f"{name}{', tuned' if tuned else ''}: {found.words}"
-        return Finding(status, words, found.difference.mean, interval or None, (f"{name}/comparison.json",))
+        judged = Finding(status, found.words, found.difference.mean, interval or None, (f"{name}/comparison.json",))
+        return judged.called(_titled(name, tuned))
 
     return judge
 
@@ -125,13 +139,29 @@ def all_of(*judges: Judge) -> Judge:
         found = [part for part in (judge(evidence) for judge in judges) if part.result != NO_RECORD]
         if not found:
             return UNKNOWN
-        order: tuple[ClaimStatus, ...] = ("does not hold here", "cannot tell", "holds under another reading", "holds")
-        worst = min(found, key=lambda part: order.index(part.status))
-        words = "; ".join(part.result for part in found)
-        files = tuple(dict.fromkeys(name for part in found for name in part.records))
-        return replace(worst, result=words, records=files)
+        return worst_of(found)
 
     return judge
+
+
+WORST_FIRST: tuple[ClaimStatus, ...] = (
+    "does not hold here",
+    "cannot tell",
+    "holds under another reading",
+    "holds",
+)
+
+
+def worst_of(found: Sequence[Finding]) -> Finding:
+    """Several findings as one, with the status of the worst."""
+    return joined(min(found, key=lambda part: WORST_FIRST.index(part.status)), found)
+
+
+def joined(deciding: Finding, found: Sequence[Finding]) -> Finding:
+    """Several findings as one, with the status of the deciding one."""
+    files = tuple(dict.fromkeys(name for part in found for name in part.records))
+    parts = tuple(part for own in found for part in own.parts)
+    return replace(deciding, result="; ".join(part.result for part in found), records=files, parts=parts)
 
 
 EVERY = "; of several records, those that cannot tell are named and do not count"
@@ -145,10 +175,7 @@ def every_decided(*judges: Judge) -> Judge:
         deciding = [part for part in found if part.status != "cannot tell"] or found
         if not found:
             return UNKNOWN
-        worst = next((part for part in deciding if part.status != "holds"), deciding[0])
-        words = "; ".join(part.result for part in found)
-        files = tuple(dict.fromkeys(name for part in found for name in part.records))
-        return replace(worst, result=words, records=files)
+        return joined(next((part for part in deciding if part.status != "holds"), deciding[0]), found)
 
     return judge
 
@@ -171,15 +198,21 @@ def chosen(record: Sweep, where: Mapping[str, Any]) -> list[SweepCell]:
     return [cell for cell in record.cells if all(cell.values.get(name) == value for name, value in where.items())]
 
 
-def slope(record: Sweep, axis: str, where: Mapping[str, Any]) -> Estimate | None:
-    """How much better the score is for a doubling of an axis: a line through the cells of each seed."""
+def slopes(record: Sweep, axis: str, where: Mapping[str, Any]) -> dict[str, float]:
+    """How much better the score is for a doubling of an axis, by seed: a line through the cells of each."""
     cells = chosen(record, where)
     sign = 1 if record.metric.higher_is_better else -1
     seeds = sorted(set.intersection(*(set(cell.scores) for cell in cells))) if cells else []
     places = [math.log2(cell.values[axis]) for cell in cells]
-    if len(set(places)) < 2 or not seeds:
-        return None
-    return estimate([sign * slope_of(places, [cell.scores[seed] for cell in cells]) for seed in seeds])
+    if len(set(places)) < 2:
+        return {}
+    return {seed: sign * slope_of(places, [cell.scores[seed] for cell in cells]) for seed in seeds}
+
+
+def slope(record: Sweep, axis: str, where: Mapping[str, Any]) -> Estimate | None:
+    """The mean of the slopes over seeds."""
+    found = slopes(record, axis, where)
+    return estimate(list(found.values())) if found else None
 
 
 def slope_of(x: Sequence[float], y: Sequence[float]) -> float:
@@ -196,7 +229,8 @@ def rises(name: str, axis: str, **where: Any) -> Judge:
         if record is None:
             return UNKNOWN
         found = gain(slope(record, axis, where), 0.0, record.metric.unit, (f"{name}/sweep.json",))
-        return replace(found, result=f"{named(name)}: {found.result} per doubling") if found.interval else found
+        where_words = "".join(f", {key.replace('_', ' ')} {value}" for key, value in where.items())
+        return replace(found, result=f"{found.result} per doubling").called(f"{named(name)}{where_words}")
 
     return judge
 
@@ -219,7 +253,7 @@ def against_cell(record: Sweep, which: Which, reference: Which, file: str) -> li
     for cell in filter(which, record.cells):
         difference = paired(cell.scores, base.scores, sign, record.metric.resolution)
         judged = gain(difference, 0.0, record.metric.unit, (file,))
-        found.append(replace(judged, result=f"{named(file)}, {record.title(cell)}: {judged.result}"))
+        found.append(judged.called(f"{named(file)}, {record.title(cell)}"))
     return found
 
 
@@ -235,7 +269,7 @@ def cells_beat(name: str, which: Which, reference: Which) -> Judge:
 
 
 def none_beats(name: str, which: Which, reference: Which) -> Judge:
-    """Whether no chosen cell of a grid is better than the reference cell; one that may be leaves it open."""
+    """Whether every chosen cell of a grid is worse than the reference cell; one that may be as good leaves it open."""
 
     def judge(evidence: Evidence) -> Finding:
         record = evidence.sweep(name)
@@ -244,7 +278,7 @@ def none_beats(name: str, which: Which, reference: Which) -> Judge:
             return UNKNOWN
         better = any(part.status == "holds" for part in found)
         status = decided(all(part.status == "does not hold here" for part in found), better)
-        return Finding(status, "; ".join(part.result for part in found), records=found[0].records)
+        return joined(Finding(status, ""), found)
 
     return judge
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from markupsafe import escape as escape_html
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
 from leanformer.foundation.records.files import write_text
-from leanformer.paper.record import CLAIM_STATUSES, Claim, ClaimStatus, Scorecard
+from leanformer.paper.record import CLAIM_STATUSES, Claim, ClaimPart, ClaimStatus, Scorecard
 from leanformer.report import scorecard, tables
 
 MARKS: dict[ClaimStatus, tuple[str, str, str]] = {
@@ -25,6 +26,8 @@ MARKS: dict[ClaimStatus, tuple[str, str, str]] = {
 }
 """Sign, colour in a terminal, and colour on the page."""
 WIDTH, HEIGHT = 220, 34
+ROW = 14
+"""Height of every further row of a drawing."""
 
 
 def terminal_table(record: Scorecard) -> Table:
@@ -51,6 +54,7 @@ INTRODUCTION = (
     "the outcome of a test that was fixed beforehand; only claims without a record have their rule first. "
     "`leanformer paper --out FOLDER` writes this page."
 )
+BEYOND = "Beyond the paper's text"
 COLUMNS = ("where", "claim", "printed", "status", "result", "tested on", "command", "at the paper's scale")
 
 
@@ -62,8 +66,10 @@ def markdown(record: Scorecard) -> str:
         record.claims_summary,
     ]
     for paper in dict.fromkeys(claim.paper for claim in record.claims):
-        rows = [_cells(claim) for claim in record.claims if claim.paper == paper]
-        parts += [f"## {paper}", _table(COLUMNS, rows)]
+        own = [claim for claim in record.claims if claim.paper == paper]
+        printed, beyond = ([_cells(claim) for claim in own if claim.extension is other] for other in (False, True))
+        parts += [f"## {paper}", _table(COLUMNS, printed)]
+        parts += [f"### {BEYOND}", _table(COLUMNS, beyond)] if beyond else []
     if record.settings:
         head = ("source", "recipes", "setting", "cited", "ours")
         rows = [
@@ -102,7 +108,7 @@ def html(record: Scorecard) -> str:
     )
     counts = [(status, sum(claim.status == status for claim in record.claims)) for status in CLAIM_STATUSES]
     return environment.get_template("claims.html.jinja").render(
-        record=record, counts=counts, marks=MARKS, drawing=drawing, recount=_recount(record)
+        record=record, counts=counts, marks=MARKS, drawing=drawing, recount=_recount(record), beyond=BEYOND.lower()
     )
 
 
@@ -114,31 +120,54 @@ def _recount(record: Scorecard) -> list[Sequence[str]]:
 
 
 def drawing(claim: Claim) -> Markup:
-    """The number that was judged, with its interval and zero, in the colour of the status."""
-    shade = MARKS[claim.status][2]
-    low, high = claim.interval or (claim.value, claim.value)
-    if low is None or high is None or claim.value is None or not all(map(math.isfinite, (low, high, claim.value))):
+    """The numbers that were judged, one row each, with their intervals and zero, in the colours of their statuses."""
+    rows = [row for row in _judged(claim) if all(map(math.isfinite, (row.value, *_ends(row))))]
+    if not rows:
+        shade = MARKS[claim.status][2]
         body = f'<circle cx="{WIDTH / 2:g}" cy="{HEIGHT / 2:g}" r="5" fill="none" stroke="{shade}" stroke-width="2"/>'
-        return _svg(body, "no number")
-    reach = max(abs(low), abs(high), abs(claim.value)) or 1.0
-    left = -reach if low < 0 else 0.0
+        return _svg(body, HEIGHT, "no number")
+    ends = [end for row in rows for end in (row.value, *_ends(row))]
+    left, right = min(0.0, *ends), max(0.0, *ends)
+    reach = (right - left) or 1.0
 
     def place(value: float) -> float:
-        return 10 + (WIDTH - 20) * (value - left) / (reach - left)
+        return 10 + (WIDTH - 20) * (value - left) / reach
 
-    middle = HEIGHT / 2
-    body = (
-        f'<line x1="{place(0):.1f}" x2="{place(0):.1f}" y1="2" y2="{HEIGHT - 2}" stroke="#8a919e"/>'
-        f'<line x1="{place(low):.1f}" x2="{place(high):.1f}" y1="{middle:g}" y2="{middle:g}" stroke="{shade}" '
-        f'stroke-width="3"/><circle cx="{place(claim.value):.1f}" cy="{middle:g}" r="5" fill="{shade}"/>'
-    )
-    return _svg(body, f"{claim.value:.4g} from {low:.4g} to {high:.4g}, beside zero")
+    height = HEIGHT + ROW * (len(rows) - 1)
+    body = f'<line x1="{place(0):.1f}" x2="{place(0):.1f}" y1="2" y2="{height - 2}" stroke="#8a919e"/>'
+    for number, row in enumerate(rows):
+        middle, shade = HEIGHT / 2 + ROW * number, MARKS[row.status][2]
+        low, high = _ends(row)
+        body += (
+            f'<g><title>{escape_html(_words(row))}</title><line x1="{place(low):.1f}" x2="{place(high):.1f}" '
+            f'y1="{middle:g}" y2="{middle:g}" stroke="{shade}" stroke-width="3"/>'
+            f'<circle cx="{place(row.value):.1f}" cy="{middle:g}" r="{4 if len(rows) > 1 else 5}" fill="{shade}"/></g>'
+        )
+    return _svg(body, height, "; ".join(map(_words, rows)))
 
 
-def _svg(body: str, title: str) -> Markup:
-    """Numbers and colours of ours alone; nothing of a record's text is in it."""
-    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
-    return Markup(f'<svg {size} role="img"><title>{title}</title>{body}</svg>')  # noqa: S704
+def _judged(claim: Claim) -> Sequence[ClaimPart]:
+    """The parts of a claim, or its one number."""
+    if claim.parts or claim.value is None:
+        return claim.parts
+    low, high = claim.interval or (None, None)
+    return (ClaimPart(name="", value=claim.value, low=low, high=high, status=claim.status),)
+
+
+def _ends(part: ClaimPart) -> tuple[float, float]:
+    return part.value if part.low is None else part.low, part.value if part.high is None else part.high
+
+
+def _words(part: ClaimPart) -> str:
+    low, high = _ends(part)
+    span = f" from {low:.4g} to {high:.4g}" if low < high else ""
+    return f"{f'{part.name}: ' if part.name else ''}{part.value:.4g}{span}, beside zero"
+
+
+def _svg(body: str, height: float, title: str) -> Markup:
+    """A drawing of numbers and colours of ours; the names in it are escaped."""
+    size = f'width="{WIDTH}" height="{height:g}" viewBox="0 0 {WIDTH} {height:g}"'
+    return Markup(f'<svg {size} role="img"><title>{escape_html(title)}</title>{body}</svg>')  # noqa: S704
 
 
 def write(record: Scorecard, folder: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from rich.table import Table
 from leanformer.foundation.formats import parameters, significant
 from leanformer.foundation.records.files import write_text
 from leanformer.paper.construction import Construction
+from leanformer.paper.counts import TokenCounts
 from leanformer.paper.drawn import PaperFigure, PaperTable, Plan
 from leanformer.paper.parts import BlockParts
 from leanformer.report import tables
@@ -102,3 +103,26 @@ class ConstructionView(RecordView[Construction]):
 
     def rows(self, record: Construction) -> list[dict[str, Any]]:
         return [row.model_dump() for row in record.rows]
+
+
+class TokenCountsView(RecordView[TokenCounts]):
+    def table(self, record: TokenCounts) -> Table:
+        head = ["task", "tokens at most", "most frequent class", "token counts", "95 % interval", "printed"]
+        rows = [
+            [
+                *(row.task, f"{row.length:,}", f"{row.usual:.1f}", f"{row.linear:.1f}"),
+                f"[{row.low:.1f}, {row.high:.1f}]",
+                ", ".join(f"{variant} {value}" for variant, value in row.printed.items()),
+            ]
+            for row in record.rows
+        ]
+        return tables.terminal("Accuracy of a linear model of token counts, %", head, rows)
+
+    def sentences(self, record: TokenCounts) -> list[str]:
+        return record.sentences()
+
+    def figures(self, record: TokenCounts) -> Figures:
+        return {"counts": lambda: figures.token_counts(record)}
+
+    def rows(self, record: TokenCounts) -> list[dict[str, Any]]:
+        return [row.model_dump(exclude={"printed"}) | row.printed for row in record.rows]

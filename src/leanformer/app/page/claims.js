@@ -16,12 +16,18 @@ function mark(status) {
   return h("span", { class: `status ${kind}` }, h("span", { "aria-hidden": "true" }, `${sign} `), shortened(status, 60));
 }
 
+function rowOf(title, mean, low, high, status) {
+  return { title, mean, low, high, words: `${title}: ${mean}, from ${low} to ${high}`, colour: MARKS[status]?.[2] ?? 0 };
+}
+
+/** The numbers that the rule judges: one for each part of the claim, or the claim's own. */
 function intervalOf(claim) {
-  if (claim.value === null || claim.value === undefined || !claim.interval) return null;
-  const [low, high] = claim.interval;
-  const words = `${claim.value}, from ${low} to ${high}`;
-  const row = { title: claim.spread ?? "", mean: claim.value, low, high, words, colour: MARKS[claim.status]?.[2] ?? 0 };
-  return drawn((width) => intervals({ width, rows: [row], unit: "the number that the rule judges, beside zero", label: words }));
+  const parts = (claim.parts ?? []).filter((part) => part.low !== null && part.high !== null);
+  const own = claim.value === null || claim.value === undefined || !claim.interval ? [] : [rowOf(claim.spread ?? "", claim.value, ...claim.interval, claim.status)];
+  const rows = parts.length ? parts.map((part) => rowOf(shortened(part.name, 60), part.value, part.low, part.high, part.status)) : own;
+  if (!rows.length) return null;
+  const label = rows.map((row) => row.words).join("; ");
+  return drawn((width) => intervals({ width, rows, unit: rows.length > 1 ? "the numbers that the rule judges, beside zero" : "the number that the rule judges, beside zero", label }));
 }
 
 function told(name, value) {
@@ -33,7 +39,7 @@ function shownClaim(claim) {
   const details = h(
     "details",
     { class: "claim" },
-    h("summary", null, mark(claim.status), h("span", { class: "claim-words" }, shortened(claim.statement, 400)), h("span", { class: "quiet-text" }, shortened(claim.where, 120))),
+    h("summary", null, mark(claim.status), h("span", { class: "claim-words" }, shortened(claim.statement, 400)), h("span", { class: "quiet-text" }, shortened(claim.where, 120), claim.extension ? "; beyond the paper's text" : "")),
     body,
   );
   details.addEventListener("toggle", () => {

@@ -44,6 +44,7 @@ KINDS = {
     "voting": "leanformer.paper.two_points.voting:Voting",
     "perfect-start": "leanformer.paper.trained_points:PerfectStart",
     "positions": "leanformer.paper.trained_points:PositionsStudy",
+    "token-counts": "leanformer.paper.counts:TokenCounts",
     "paper-figure": "leanformer.paper.drawn:PaperFigure",
     "paper-table": "leanformer.paper.drawn:PaperTable",
     "scorecard": "leanformer.paper.record:Scorecard",

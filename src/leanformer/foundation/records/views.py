@@ -37,6 +37,7 @@ VIEWS = {
     "voting": "leanformer.report.counterpoint_views:VotingView",
     "perfect-start": "leanformer.report.counterpoint_views:TrainedPointsView",
     "positions": "leanformer.report.counterpoint_views:TrainedPointsView",
+    "token-counts": "leanformer.report.paper_views:TokenCountsView",
     "paper-figure": "leanformer.report.paper_views:PaperFigureView",
     "paper-table": "leanformer.report.paper_views:PaperTableView",
     "scorecard": "leanformer.report.views:ScorecardView",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from leanformer.paper.claims import counterpoint, counterpoint_theory, language, theory, vision
+from leanformer.paper.claims import counterpoint, counterpoint_theory, language, theory, trained_images, vision
 from leanformer.paper.evidence import Evidence
 from leanformer.paper.record import LEANER, QUALITY, Claim
 from leanformer.paper.rules import Stated
 
 STATED: dict[str, tuple[Stated, ...]] = {
-    LEANER: (*theory.CLAIMS, *vision.CLAIMS, *language.CLAIMS),
+    LEANER: (*theory.CLAIMS, *trained_images.CLAIMS, *vision.CLAIMS, *language.CLAIMS),
     QUALITY: (*counterpoint.CLAIMS, *counterpoint_theory.CLAIMS),
 }
 """By paper, in the order in which it is read."""
@@ -34,6 +34,8 @@ def _claim(paper: str, stated: Stated, evidence: Evidence) -> Claim:
         value=found.value,
         interval=found.interval,
         spread=found.spread if found.interval else None,
+        parts=found.parts if len(found.parts) > 1 else (),
+        extension=stated.extension,
         records=found.records,
         test=stated.test,
         at_scale=stated.at_scale(evidence),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import fmean
 
+from leanformer.experiments.judging.estimates import differences, estimate
 from leanformer.experiments.sweep_records import Sweep, SweepCell
+from leanformer.foundation.formats import counted
 from leanformer.models.published import FARTHEST_ERRORS
 from leanformer.paper.evidence import Evidence
-from leanformer.paper.rules import UNKNOWN, Finding, Judge, Stated, chosen, decided
+from leanformer.paper.rules import UNKNOWN, Finding, Judge, Stated, chosen, decided, gain, worst_of
 
 SWEEP, DEEP = "sweep-farthest", "sweep-farthest-deep"
 SMALL = "16 points in 16 dimensions, 1 layer, 5,000 steps, 3 seeds"
@@ -19,17 +23,15 @@ GROUPS = "leanformer sweep farthest --vary heads=1,2 --vary groups=1,4,16,64 --v
 MOST_GROUPS = 64
 MANY = 5.0
 """How many times worse "many times" is at least."""
+INTERVALS = ", by 95 % intervals of the differences seed by seed"
+EXTREMES = ", by the extremes over seeds"
 
 
 def _on(name: str, judge: Callable[[Sweep], Finding | None]) -> Judge:
     def judged(evidence: Evidence) -> Finding:
         record = evidence.sweep(name)
         found = None if record is None else judge(record)
-        return (
-            UNKNOWN
-            if found is None
-            else Finding(found.status, found.result, found.value, found.interval, (f"{name}/sweep.json",))
-        )
+        return UNKNOWN if found is None else replace(found, records=(f"{name}/sweep.json",))
 
     return judged
 
@@ -49,28 +51,45 @@ def _shown(cell: SweepCell) -> str:
     return f"{_error(cell):.3f}{half}"
 
 
+def _larger(values: Sequence[float]) -> Finding:
+    """Whether an increase of the error, one value for every seed, is above 0 by its 95 % interval."""
+    return gain(estimate(values), 0.0, "", ())
+
+
+def _increase(first: SweepCell, second: SweepCell) -> Finding:
+    """Whether the second error is larger than the first."""
+    return _larger(differences(second.scores, first.scores))
+
+
+def _times(worse: SweepCell, better: SweepCell) -> Finding:
+    """How many times larger an error is, from the least of its seeds over the most of the others to the reverse."""
+    ours, theirs = worse.scores.values(), better.scores.values()
+    span = (min(ours) / max(theirs), max(ours) / min(theirs))
+    ratio = _error(worse) / _error(better)
+    return Finding(decided(span[0] >= MANY, span[1] < MANY), f"{ratio:.1f} times", ratio, span, (), "range")
+
+
 def _half_rank(record: Sweep) -> Finding | None:
-    groups = record.axes.get("groups", [1])
-    pairs = [(_cell(record, heads=1, groups=m), _cell(record, heads=2, groups=m), m) for m in groups]
-    ratios = {m: _error(half) / _error(full) for full, half, m in pairs if full and half}
-    if not ratios:
-        return None
-    words = "; ".join(
-        f"{m} group{'s' if m > 1 else ''}: {_shown(half)} against {_shown(full)}"
-        for full, half, m in pairs
-        if full and half
-    )
-    return Finding(decided(min(ratios.values()) >= MANY), words, min(ratios.values()))
+    found = []
+    for groups in record.axes.get("groups", [1]):
+        full, half = (_cell(record, heads=heads, groups=groups) for heads in (1, 2))
+        if full and half:
+            times = _times(half, full)
+            words = f"{_shown(half)} against {_shown(full)}, {times.result}"
+            found.append(replace(times, result=words).called(counted(groups, "group")))
+    return worst_of(found) if found else None
 
 
 def _more_heads(record: Sweep) -> Finding | None:
     cells = [cell for cell in chosen(record, {"groups": 1}) if cell.score is not None]
-    errors = [_error(cell) for cell in cells]
-    if len(errors) < 3:
+    if len(cells) < 3:
         return None
-    rising = all(later > earlier for earlier, later in itertools.pairwise(errors))
+    steps = [
+        _increase(fewer, more).called(f"{more.values['heads']} heads against {fewer.values['heads']}")
+        for fewer, more in itertools.pairwise(cells)
+    ]
     words = ", ".join(f"{_shown(cell)} with {cell.values['heads']}" for cell in cells)
-    return Finding(decided(rising), f"error {words}", errors[-1] / errors[0])
+    return replace(worst_of(steps), result=f"error {words}")
 
 
 def _not_parameters(record: Sweep) -> Finding | None:
@@ -79,8 +98,7 @@ def _not_parameters(record: Sweep) -> Finding | None:
     if full is None or many is None or full.params is None or many.params is None or many.params <= full.params:
         return None
     ours = f"{_shown(many)} with {many.params:,} parameters and half the rank"
-    words = f"{ours}, {_shown(full)} with {full.params:,} and full rank"
-    return Finding(decided(_error(many) > MANY * _error(full)), words, _error(many) / _error(full))
+    return replace(_times(many, full), result=f"{ours}, {_shown(full)} with {full.params:,} and full rank")
 
 
 def _groups(record: Sweep) -> Finding | None:
@@ -89,9 +107,12 @@ def _groups(record: Sweep) -> Finding | None:
     full = _cell(record, heads=1, groups=min(groups))
     if few is None or many is None or full is None or len(groups) < 2:
         return None
+    found = [
+        _increase(many, few).called(f"half rank with {min(groups)} minus {counted(max(groups), 'group')}"),
+        _increase(full, many).called(f"half rank with {counted(max(groups), 'group')} minus full rank"),
+    ]
     half = f"half rank: {_shown(few)} with {min(groups)}, {_shown(many)} with {max(groups)} groups"
-    words = f"{half}; full rank {_shown(full)}"
-    return Finding(decided(_error(full) < _error(many) < _error(few)), words, _error(many))
+    return replace(worst_of(found), result=f"{half}; full rank {_shown(full)}")
 
 
 def _most_groups(record: Sweep) -> Finding | None:
@@ -101,7 +122,7 @@ def _most_groups(record: Sweep) -> Finding | None:
     if full is None or many is None or max(groups) < MOST_GROUPS:
         return None
     words = f"{_shown(many)} with {2 * max(groups)} heads of half rank, {_shown(full)} with one of full rank"
-    return Finding(decided(_error(many) >= MANY * _error(full)), words, _error(many) / _error(full))
+    return replace(_times(many, full), result=words)
 
 
 def _depth(evidence: Evidence) -> Finding:
@@ -111,46 +132,49 @@ def _depth(evidence: Evidence) -> Finding:
     full = _cell(three, heads=1, groups=1) if three else None
     if shallow is None or deep is None or full is None:
         return UNKNOWN
-    assert shallow.score is not None
-    assert deep.score is not None
-    apart = deep.score.t is not None and shallow.score.t is not None and deep.score.t.high < shallow.score.t.low
     words = f"half rank {_shown(shallow)} at 1 layer, {_shown(deep)} at 3; full rank at 3 {_shown(full)}"
     files = (f"{SWEEP}/sweep.json", f"{DEEP}/sweep.json")
-    return Finding(decided(apart, not apart), words, _error(deep) / _error(shallow), None, files)
+    return replace(_increase(deep, shallow), result=words, records=files)
 
 
 def _still_behind(record: Sweep) -> Finding | None:
-    half = _cell(record, heads=2, groups=1)
-    if half is None or half.difference is None or half.difference.t is None:
+    full, half = _cell(record, heads=1, groups=1), _cell(record, heads=2, groups=1)
+    if full is None or half is None:
         return None
-    interval = (half.difference.t.low, half.difference.t.high)
-    shown = f"{half.difference.mean:+.3f} [{interval[0]:+.3f}, {interval[1]:+.3f}]"
-    words = f"half rank against full at 3 layers: {shown}, more is better"
-    return Finding(decided(interval[1] < 0, interval[0] > 0), words, half.difference.mean, interval)
+    found = _increase(full, half)
+    return replace(found, result=f"the error of half rank minus that of full rank at 3 layers: {found.result}")
 
 
 def _longest(record: Sweep) -> Finding | None:
-    """Whether depth's help for half the rank is smaller at the longest sequences than at the shortest."""
+    """Whether half rank is further behind full rank with every larger number of points."""
     points = record.axes["task.points"]
     found = {
         n: (_cell(record, heads=1, **{"task.points": n}), _cell(record, heads=2, **{"task.points": n})) for n in points
     }
-    gaps = {n: _error(half) - _error(full) for n, (full, half) in found.items() if full and half}
+    gaps = {n: differences(half.scores, full.scores) for n, (full, half) in found.items() if full and half}
     if len(gaps) < 2:
         return None
-    words = "half rank minus full: " + ", ".join(f"{gap:.3f} at {n} points" for n, gap in gaps.items())
-    values = list(gaps.values())
-    return Finding(decided(values[-1] > values[0]), words, values[-1])
+    steps = [
+        _larger([later - earlier for earlier, later in zip(gaps[few], gaps[many], strict=True)]).called(
+            f"{many} points against {few}"
+        )
+        for few, many in itertools.pairwise(sorted(gaps))
+    ]
+    listed = ", ".join(f"{fmean(gap):.3f} at {n} points" for n, gap in gaps.items())
+    return replace(worst_of(steps), result=f"half rank minus full: {listed}")
 
 
 def _dimension(record: Sweep) -> Finding | None:
     axis = "task.dim+width"
-    found = [(d, _cell(record, heads=2, **{axis: d})) for d in record.axes[axis]]
-    errors = [(d, _error(cell)) for d, cell in found if cell]
-    if len(errors) < 2:
+    cells = {d: cell for d in record.axes[axis] if (cell := _cell(record, heads=2, **{axis: d}))}
+    if len(cells) < 2:
         return None
-    words = "half rank: " + ", ".join(f"{error:.3f} at d = {d}" for d, error in errors)
-    return Finding(decided(errors[-1][1] > errors[0][1]), words, errors[-1][1])
+    steps = [
+        _increase(cells[few], cells[many]).called(f"{many} dimensions against {few}")
+        for few, many in itertools.pairwise(sorted(cells))
+    ]
+    listed = ", ".join(f"{_shown(cell)} at d = {d}" for d, cell in cells.items())
+    return replace(worst_of(steps), result=f"half rank: {listed}")
 
 
 def _construction(evidence: Evidence) -> Finding:
@@ -184,7 +208,8 @@ CLAIMS = (
         id="qq-half-rank",
         where="Figure 1, Section 6",
         statement="With half the rank the error is many times larger.",
-        rule=f"holds if half the rank has at least {MANY:g} times the error of full rank, whatever the groups",
+        rule=f"holds if half the rank has at least {MANY:g} times the error of full rank, whatever the groups"
+        f"{EXTREMES}",
         judge=_on(SWEEP, _half_rank),
         scale=SMALL,
         test="leanformer sweep farthest",
@@ -193,7 +218,7 @@ CLAIMS = (
         id="qq-more-heads",
         where="Abstract",
         statement="More heads of a smaller rank severely decrease accuracy on the task.",
-        rule="holds if the error rises with every larger number of heads that split the width",
+        rule=f"holds if the error rises with every larger number of heads that split the width{INTERVALS}",
         judge=_on(SWEEP, _more_heads),
         scale=SMALL,
         test="leanformer sweep farthest",
@@ -202,7 +227,7 @@ CLAIMS = (
         id="qq-parameters",
         where="Abstract",
         statement="Rank, not the number of parameters, determines what the layer can do.",
-        rule=f"holds if a layer of half rank with more parameters has more than {MANY:g} times the error",
+        rule=f"holds if a layer of half rank with more parameters has at least {MANY:g} times the error{EXTREMES}",
         judge=_on(SWEEP, _not_parameters),
         scale=SMALL,
         test="leanformer sweep farthest",
@@ -211,7 +236,7 @@ CLAIMS = (
         id="qq-groups",
         where="Figure 1",
         statement="More heads of low rank in parallel help, but do not reach full rank.",
-        rule="holds if more groups lower the error of half rank, and it stays above that of full rank",
+        rule=f"holds if more groups lower the error of half rank, and it stays above that of full rank{INTERVALS}",
         judge=_on(SWEEP, _groups),
         scale=SMALL,
         test="leanformer sweep farthest",
@@ -220,7 +245,8 @@ CLAIMS = (
         id="qq-exponential",
         where="Abstract, the lower bound",
         statement="Low rank cannot reach the target unless the number of heads is exponential in the dimension.",
-        rule=f"holds if {2 * MOST_GROUPS} heads of half rank have at least {MANY:g} times the error of full rank",
+        rule=f"holds if {2 * MOST_GROUPS} heads of half rank have at least {MANY:g} times the error of full rank"
+        f"{EXTREMES}",
         judge=_on("sweep-farthest-groups", _most_groups),
         scale="16 points in 16 dimensions, 1 layer; a test of its consequence, not of the bound",
         test=GROUPS,
@@ -229,7 +255,7 @@ CLAIMS = (
         id="qq-depth-helps",
         where="Abstract, Figure 1",
         statement="For short sequences, several layers let low rank come closer.",
-        rule="holds if half rank has a lower error at 3 layers than at 1, by 95 % intervals",
+        rule=f"holds if half rank has a lower error at 3 layers than at 1{INTERVALS}",
         judge=_depth,
         scale="16 points in 16 dimensions, 1 and 3 layers, 5,000 steps, 3 seeds",
         test="leanformer sweep farthest; leanformer sweep farthest-deep",
@@ -238,7 +264,7 @@ CLAIMS = (
         id="qq-depth-not-enough",
         where="Figure 1",
         statement="Three layers of low rank still do not reach full rank.",
-        rule="holds if half rank is worse than full rank at 3 layers, by the 95 % interval",
+        rule=f"holds if half rank is worse than full rank at 3 layers{INTERVALS}",
         judge=_on(DEEP, _still_behind),
         scale="16 points in 16 dimensions, 3 layers, 5,000 steps, 3 seeds",
         test="leanformer sweep farthest-deep",
@@ -247,7 +273,8 @@ CLAIMS = (
         id="qq-length",
         where="Abstract, the study of length",
         statement="For long sequences depth does not help low rank: it falls behind further.",
-        rule="holds if the gap between half and full rank at 2 layers is larger at the most points than at the fewest",
+        rule="holds if the gap between half and full rank at 2 layers is larger with every larger number of points"
+        f"{INTERVALS}",
         judge=_on("sweep-farthest-length", _longest),
         scale="4 to 64 points in 16 dimensions, 2 layers",
         test=LENGTH,
@@ -256,7 +283,7 @@ CLAIMS = (
         id="qq-dimension",
         where="The study of the dimension",
         statement="In more dimensions low rank is worse.",
-        rule="holds if the error of half rank is larger in the most dimensions than in the fewest",
+        rule=f"holds if the error of half rank is larger with every larger dimension{INTERVALS}",
         judge=_on("sweep-farthest-dimension", _dimension),
         scale="16 points in 8 to 32 dimensions, 2 layers",
         test=DIMENSION,

@@ -211,6 +211,7 @@ CLAIMS = (
     ),
     Stated(
         id="qq-random-features",
+        extension=True,
         where=f"{CODE}: random features",
         statement="Random heads of rank 1 with the best weights are worse in more dimensions.",
         rule="holds if at the most heads the held-out error rises with every larger dimension, in every seed",
@@ -232,6 +233,7 @@ CLAIMS = (
     ),
     Stated(
         id="qq-positions",
+        extension=True,
         where=f"{CODE}: positions none, additive, appended",
         statement="Positions, added or appended, do not bring half rank near full rank.",
         rule=(
@@ -244,6 +246,7 @@ CLAIMS = (
     ),
     Stated(
         id="qq-perfect-stays",
+        extension=True,
         where=f"{CODE}: perfect initialisation",
         statement="Training from the constructed head of full rank stays at the solution.",
         rule=f"holds if every seed ends at most {STAYS:g} times its error before training",
@@ -253,6 +256,7 @@ CLAIMS = (
     ),
     Stated(
         id="qq-perfect-halves",
+        extension=True,
         where=f"{CODE}: perfect initialisation, and our own start at half rank",
         statement="A start from the construction does not bring half rank near full rank.",
         rule=f"holds if half rank ends with at least {MANY:g} times the error of full rank, by the extremes over seeds",

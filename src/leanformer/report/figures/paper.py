@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from leanformer.paper.construction import Construction
+from leanformer.paper.counts import TokenCounts
 from leanformer.paper.drawn import FigurePoint, PaperFigure
 from leanformer.paper.parts import BlockParts
 from leanformer.paper.record import CLAIM_STATUSES, Scorecard
@@ -129,6 +130,26 @@ def construction(record: Construction) -> Figure:
         axes.set(xlabel="sharpness c of the scores", ylabel="error (the origin scores 1)")
         axes.set_title(f"one constructed head of rank {record.dim}")
         axes.legend()
+
+    return framed(drawing)
+
+
+def token_counts(record: TokenCounts) -> Figure:
+    """For each task the linear model's accuracy with its interval, and the printed ones."""
+
+    def drawing(axes: Axes) -> None:
+        places = list(range(len(record.rows)))
+        values = [row.linear for row in record.rows]
+        ends = [[row.linear - row.low for row in record.rows], [row.high - row.linear for row in record.rows]]
+        axes.errorbar(values, places, xerr=ends, fmt="o", color=GREY, capsize=3, label="linear model of token counts")
+        for variant, shade in (("original", FIXED), ("lean", SPLIT)):
+            printed = [row.printed[variant] for row in record.rows]
+            axes.plot(printed, places, "D", color=shade, mfc="none", label=f"printed, {variant}")
+        axes.set_yticks(places, [plain_text(row.task) for row in record.rows])
+        axes.invert_yaxis()
+        axes.set_xlabel("accuracy, %")
+        axes.set_title("tasks of Table 3, at the paper's lengths")
+        axes.legend(fontsize=7)
 
     return framed(drawing)
 
