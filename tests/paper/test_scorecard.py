@@ -164,7 +164,7 @@ def test_the_committed_table_is_todays(record: Scorecard) -> None:
 def test_the_record_is_written_and_read_back(record: Scorecard, tmp_path: Path) -> None:
     record.write(tmp_path / "scorecard.json")
     written = json.loads((tmp_path / "scorecard.json").read_text(encoding="utf-8"))
-    assert (written["kind"], written["version"]) == ("scorecard", 3)
+    assert (written["kind"], written["version"]) == ("scorecard", 4)
     assert written["summary"].startswith("20 of 36 printed counts match as printed, 12 under another reading")
     row = next(row for row in written["rows"] if (row["model"], row["variant"]) == ("ViT-B", "lean"))
     assert row["printed"] == {
