@@ -424,6 +424,9 @@ FARTHEST_ERRORS: Mapping[str, tuple[float, ...]] = MappingProxyType(
 )
 """Read off Figure 1 of "Quality over Quantity": one layer, 64 dimensions, 16 points; 1, 8 and 64 groups."""
 
+FARTHEST_LONG_ERRORS: Mapping[str, float] = MappingProxyType({"full rank": 0.04, "half rank": 0.54})
+"""Read off its study of length: two layers, 64 dimensions, 64 groups, 256 points."""
+
 ROWS: tuple[Row, ...] = (*LANGUAGE, *LONG_RANGE_ARENA, *FIGURE_3, *VISION)
 
 LEAN_MODELS: Mapping[str, Row] = MappingProxyType({row.lean_name: row for row in ROWS if row.lean_name})

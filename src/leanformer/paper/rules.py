@@ -28,6 +28,7 @@ class Finding:
     records: tuple[str, ...] = ()
     spread: Spread = "95 % interval"
     parts: tuple[ClaimPart, ...] = ()
+    diverged: bool = False
 
     def called(self, name: str) -> Finding:
         """The finding under a name: one part of what a claim is judged by."""
@@ -36,6 +37,14 @@ class Finding:
         low, high = self.interval or (None, None)
         part = ClaimPart(name=name, value=self.value, low=low, high=high, status=self.status)
         return replace(self, result=f"{name}: {self.result}", parts=(part,))
+
+    def with_diverged_runs(self) -> Finding:
+        """The same number, from which nothing follows: designs are not judged by their luckier runs."""
+        return replace(self.as_status("cannot tell"), result=f"{self.result}, and runs diverged", diverged=True)
+
+    def as_status(self, status: ClaimStatus) -> Finding:
+        """The same number, read otherwise."""
+        return replace(self, status=status, parts=tuple(p.model_copy(update={"status": status}) for p in self.parts))
 
 
 Judge = Callable[[Evidence], Finding]
@@ -69,7 +78,11 @@ def decided(yes: bool, no: bool | None = None) -> ClaimStatus:
 
 # Differences between arms
 
-GAIN = "holds if the 95 % interval of the difference lies above 0; does not if it lies below 0 or within the margin"
+GAIN = (
+    "holds if the interval of the difference, at the error rate of its comparison, lies above 0; else does not if it "
+    "lies below 0 or within ± the margin"
+)
+BEATS = "; a design beats another if the 95 % interval of their difference lies above 0, and loses if it lies below 0"
 
 
 def gain(found: Estimate | None, margin: float, unit: str, records: tuple[str, ...]) -> Finding:
@@ -91,17 +104,24 @@ def _signed(value: float, unit: str, like: str | None = None) -> str:
     return f"{words} {'points' if unit == '%' else unit}".strip()
 
 
-def arms(name: str, ours: str, theirs: str, *, tuned: bool = False) -> Judge:
-    """One arm of a comparison against another: whether it is better; if asked, with each arm at its best settings."""
+def arms(name: str, ours: str, theirs: str, *, tuned: bool = False, margin: float | None = None) -> Judge:
+    """One arm of a comparison against another: whether it is better, by the comparison's own interval.
+
+    Args:
+        tuned: whether to take the runs with each arm at its best settings.
+        margin: what difference is none [default: the comparison's margin].
+    """
 
     def judge(evidence: Evidence) -> Finding:
         record = evidence.comparison(name)
         holder = record.tuned if record is not None and tuned else record
-        if record is None or holder is None or not {ours, theirs} <= holder.arms.keys():
+        found = None if holder is None else holder.verdict.between(ours, theirs)
+        if record is None or found is None:
             return UNKNOWN
-        sign = 1 if record.metric.higher_is_better else -1
-        found = paired(holder.arms[ours].scores, holder.arms[theirs].scores, sign, record.metric.resolution)
-        judged = gain(found, record.margin, record.metric.unit, (f"{name}/comparison.json",))
+        little = record.margin if margin is None else min(margin, record.margin)
+        judged = gain(found.difference, little, record.metric.unit, (f"{name}/comparison.json",))
+        if found.diverged:
+            judged = judged.with_diverged_runs()
         return judged.called(_titled(name, tuned))
 
     return judge
@@ -111,7 +131,10 @@ def _titled(name: str, tuned: bool) -> str:
     return f"{name}, tuned" if tuned else name
 
 
-HELD = "holds if the lean arm's verdict is holds (not worse than the margin), does not if it is loses"
+HELD = (
+    "holds if lean is not worse than the original by more than the margin, by the interval of the comparison; does not "
+    "if it is worse by more"
+)
 
 
 def verdict(name: str, *, tuned: bool = False) -> Judge:
@@ -164,7 +187,7 @@ def joined(deciding: Finding, found: Sequence[Finding]) -> Finding:
     return replace(deciding, result="; ".join(part.result for part in found), records=files, parts=parts)
 
 
-EVERY = "; of several records, those that cannot tell are named and do not count"
+EVERY = "; of several records those that cannot tell are named and do not count, so that one which decides is enough"
 
 
 def every_decided(*judges: Judge) -> Judge:
@@ -191,7 +214,10 @@ def first_of(*judges: Judge) -> Judge:
 
 # Grids
 
-RISE = "holds if the score's slope over log₂ of the axis, seed by seed, has a 95 % interval above 0; not if below 0"
+RISE = (
+    "holds if the slope of the score over log₂ of the size, a line for each seed, has a 95 % interval above 0; does "
+    "not if it lies below 0"
+)
 
 
 def chosen(record: Sweep, where: Mapping[str, Any]) -> list[SweepCell]:
@@ -199,8 +225,13 @@ def chosen(record: Sweep, where: Mapping[str, Any]) -> list[SweepCell]:
 
 
 def slopes(record: Sweep, axis: str, where: Mapping[str, Any]) -> dict[str, float]:
-    """How much better the score is for a doubling of an axis, by seed: a line through the cells of each."""
+    """How much better the score is for a doubling of an axis, by seed: a line through the cells of each.
+
+    There is none where runs diverged: designs are not judged by their luckier seeds.
+    """
     cells = chosen(record, where)
+    if any(cell.diverged for cell in cells):
+        return {}
     sign = 1 if record.metric.higher_is_better else -1
     seeds = sorted(set.intersection(*(set(cell.scores) for cell in cells))) if cells else []
     places = [math.log2(cell.values[axis]) for cell in cells]
@@ -226,9 +257,10 @@ def rises(name: str, axis: str, **where: Any) -> Judge:
 
     def judge(evidence: Evidence) -> Finding:
         record = evidence.sweep(name)
-        if record is None:
+        rise = None if record is None else slope(record, axis, where)
+        if record is None or rise is None:
             return UNKNOWN
-        found = gain(slope(record, axis, where), 0.0, record.metric.unit, (f"{name}/sweep.json",))
+        found = gain(rise, 0.0, record.metric.unit, (f"{name}/sweep.json",))
         where_words = "".join(f", {key.replace('_', ' ')} {value}" for key, value in where.items())
         return replace(found, result=f"{found.result} per doubling").called(f"{named(name)}{where_words}")
 
@@ -253,6 +285,8 @@ def against_cell(record: Sweep, which: Which, reference: Which, file: str) -> li
     for cell in filter(which, record.cells):
         difference = paired(cell.scores, base.scores, sign, record.metric.resolution)
         judged = gain(difference, 0.0, record.metric.unit, (file,))
+        if cell.diverged or base.diverged:
+            judged = judged.with_diverged_runs()
         found.append(judged.called(f"{named(file)}, {record.title(cell)}"))
     return found
 
@@ -270,15 +304,13 @@ def cells_beat(name: str, which: Which, reference: Which) -> Judge:
 
 def none_beats(name: str, which: Which, reference: Which) -> Judge:
     """Whether every chosen cell of a grid is worse than the reference cell; one that may be as good leaves it open."""
+    opposite: dict[ClaimStatus, ClaimStatus] = {"holds": "does not hold here", "does not hold here": "holds"}
 
     def judge(evidence: Evidence) -> Finding:
         record = evidence.sweep(name)
         found = [] if record is None else against_cell(record, which, reference, f"{name}/sweep.json")
-        if not found:
-            return UNKNOWN
-        better = any(part.status == "holds" for part in found)
-        status = decided(all(part.status == "does not hold here" for part in found), better)
-        return joined(Finding(status, ""), found)
+        worse = [part.as_status(opposite.get(part.status, part.status)) for part in found]
+        return worst_of(worse) if worse else UNKNOWN
 
     return judge
 
@@ -289,6 +321,7 @@ def _as_judge(finding: Finding) -> Judge:
 
 # Recounts
 
+RECOUNT = "leanformer paper --recount"
 COUNTED = (
     "holds if the built model's count gives the printed digits; under another reading if other sizes than printed do"
 )

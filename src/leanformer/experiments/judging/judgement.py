@@ -37,6 +37,10 @@ class ComparisonVerdict(RecordPart):
         """Lean against the original; where there is no lean, the first other arm."""
         return self.lean.get(ORIGINAL) or next((found for found in self.others.values() if not self.lean), None)
 
+    def between(self, arm: str, against: str) -> Verdict | None:
+        """The verdict of one arm against another, if it was asked for."""
+        return next((found for found in self.verdicts if (found.arm, found.against) == (arm, against)), None)
+
     @computed_field  # type: ignore[prop-decorator]
     @property
     def outcome(self) -> Outcome | None:

@@ -1,0 +1,326 @@
+"""Claims of "Leaner Transformers" about measured κ: Figure 2, and what κ is said to explain."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+from leanformer.conditioning.heads import HeadsMeasurement, HeadsRow
+from leanformer.experiments.sweep_records import Sweep
+from leanformer.foundation.formats import significant
+from leanformer.paper.evidence import Evidence
+from leanformer.paper.record import ClaimStatus
+from leanformer.paper.rules import UNKNOWN, Finding, Judge, Stated, all_of, chosen, decided, named, slope_of
+
+MEASURED = ("measure-vit-base-heads", "measure-vit-base-heads-seed1", "measure-vit-base-heads-seed2")
+INITIAL = "ViT-B at initialisation, 3 seeds, Gaussian images"
+FIGURE_2 = "leanformer paper figure 2 --steps 624"
+MEASURE = "leanformer measure vit_base_patch16_224 --heads 1-6,8,12,16,24,32,48,64"
+PRINTED_HEADS = range(2, 19)
+"""Those of Figure 3; the text gives none for Figure 2."""
+TRAINED = {
+    "images": {"paper/grid-fashion-mnist": 16, "paper/grid-cifar10-small": 16, "sweep-fashion-mnist": 16},
+    "text": {"sweep-tinystories": 64},
+}
+"""Grids of heads with κ after training, and the tokens N of their samples."""
+MANY_DESIGNS = 4
+"""As many as a correlation needs at least."""
+
+
+def _by_seed(evidence: Evidence) -> list[tuple[str, HeadsMeasurement]]:
+    records = [(name, evidence.heads(name)) for name in MEASURED]
+    return [(f"{name}/kappa_by_heads.json", record) for name, record in records if record is not None]
+
+
+def _printed_heads(record: HeadsMeasurement, regime: str = "fixed") -> list[HeadsRow]:
+    return [row for row in record.rows if row.regime == regime and row.heads in PRINTED_HEADS]
+
+
+def _initial(value: Callable[[HeadsRow], float], regime: str = "fixed") -> Judge:
+    """κ at initialisation against heads, as Figure 2 draws it."""
+
+    def judge(evidence: Evidence) -> Finding:
+        found = _by_seed(evidence)
+        if not found:
+            return UNKNOWN
+        slopes = []
+        for _, record in found:
+            rows = _printed_heads(record, regime)
+            slopes.append(slope_of([math.log2(r.heads) for r in rows], [math.log10(value(r)) for r in rows]))
+        first = _printed_heads(found[0][1], regime)
+        widest = max((row for row in found[0][1].rows if row.regime == regime), key=lambda row: row.heads)
+        shown = dict.fromkeys((first[0], max(first, key=value), first[-1], widest))
+        words = (
+            f"log₁₀ κ changes by {', '.join(f'{s:+.2f}' for s in slopes)} per doubling; seed 0: "
+            + ", ".join(f"{significant(value(row))} at {row.heads}" for row in shown)
+            + f" heads{_uneven([value(row) for row in first])}"
+        )
+        status = decided(max(slopes) < 0, min(slopes) > 0)
+        return Finding(status, words, median(slopes), (min(slopes), max(slopes)), tuple(n for n, _ in found), "range")
+
+    return judge
+
+
+def _uneven(values: Sequence[float]) -> str:
+    falling = all(later < earlier for earlier, later in itertools.pairwise(values))
+    return "" if falling else "; not at every step"
+
+
+def _as_predicted(agrees: Callable[[list[float]], bool]) -> Judge:
+    """The measured κ over the Gaussian one, at each number of heads past the peak."""
+
+    def judge(evidence: Evidence) -> Finding:
+        found = _by_seed(evidence)
+        if not found:
+            return UNKNOWN
+        ratios = [row.kappa / row.gaussian for _, record in found for row in _printed_heads(record) if row.heads > 3]
+        low, high = min(ratios), max(ratios)
+        beyond = max(found[0][1].rows, key=lambda row: (row.regime == "fixed", row.heads))
+        words = (
+            f"measured κ is {significant(low)} to {significant(high)} times the Gaussian one past the peak, and "
+            f"{significant(beyond.kappa / beyond.gaussian)} times at {beyond.heads} heads"
+        )
+        files = tuple(name for name, _ in found)
+        return Finding(decided(agrees(ratios)), words, median(ratios), (low, high), files, "range")
+
+    return judge
+
+
+def _lower_than_one_head(evidence: Evidence) -> Finding:
+    """κ of several heads against κ of one, where one was measured: heads of one size, and heads of D/h columns."""
+    record = next((found for _, found in _by_seed(evidence) if _kappa_of(found, 1, "fixed") is not None), None)
+    if record is None:
+        return UNKNOWN
+    ratios = {regime: _against_one(record, regime) for regime in ("fixed", "split")}
+    lower = {regime: bool(found) and max(found.values()) < 1 for regime, found in ratios.items()}
+    words = "; ".join(
+        f"{name}: " + ", ".join(f"{ratio:.2g} times at {heads}" for heads, ratio in ratios[regime].items())
+        for regime, name in (("fixed", "heads of 64 columns"), ("split", "heads of D/h columns"))
+    )
+    status: ClaimStatus = "holds under another reading" if lower["split"] and not lower["fixed"] else "holds"
+    return Finding(
+        status if any(lower.values()) else "does not hold here",
+        f"κ against that of one head, {words}",
+        max(ratios["fixed"].values()),
+        (min(ratios["fixed"].values()), max(ratios["fixed"].values())),
+        (f"{MEASURED[0]}/kappa_by_heads.json",),
+        "range",
+    )
+
+
+def _against_one(record: HeadsMeasurement, regime: str) -> dict[int, float]:
+    alone = _kappa_of(record, 1, regime)
+    return {} if alone is None else {row.heads: row.kappa / alone for row in _printed_heads(record, regime)}
+
+
+def _kappa_of(record: HeadsMeasurement, heads: int, regime: str) -> float | None:
+    return next((row.kappa for row in record.rows if (row.regime, row.heads) == (regime, heads)), None)
+
+
+KappaByHeads = list[tuple[int, float]]
+
+
+def _trained(what: str, judge: Callable[[KappaByHeads, str], Finding]) -> Judge:
+    """A rule on every committed grid."""
+
+    def on(name: str) -> Judge:
+        def judged(evidence: Evidence) -> Finding:
+            record = evidence.sweep(name)
+            found = [] if record is None else _kappas(record, TRAINED[what][name])
+            return judge(found, name) if len(found) > 1 else UNKNOWN
+
+        return judged
+
+    return all_of(*map(on, TRAINED[what]))
+
+
+def _kappas(record: Sweep, tokens: int) -> KappaByHeads:
+    """κ by heads at the depth and MLP of the recipe's original, heads of one size, without the square case h·d = N."""
+    where: dict[str, Any] = {"regime": "fixed"} if "regime" in record.axes else {}
+    if "mlp_dim" in record.axes and record.original is not None:
+        own = record.original.stages[0]
+        where |= {"depth": own.depth, "mlp_dim": own.mlp_dim}
+    cells = [cell for cell in chosen(record, where) if cell.kappa is not None and cell.architecture is not None]
+    return [
+        (cell.values["heads"], cell.kappa)
+        for cell in sorted(cells, key=lambda cell: cell.values["heads"])
+        if cell.kappa is not None
+        and cell.architecture is not None
+        and cell.architecture.stages[0].heads * cell.architecture.stages[0].head_dim != tokens
+    ]
+
+
+def _decreases(found: KappaByHeads, name: str) -> Finding:
+    words = ", ".join(f"{significant(kappa)} at {heads}" for heads, kappa in found)
+    slope = slope_of([math.log2(heads) for heads, _ in found], [math.log10(kappa) for _, kappa in found])
+    status = decided(slope < 0 and found[-1][1] < found[0][1])
+    words += _uneven([kappa for _, kappa in found])
+    return Finding(status, words, slope, records=(f"{name}/sweep.json",)).called(named(name))
+
+
+def _reaches_one(found: KappaByHeads, name: str) -> Finding:
+    lowest = min(kappa for _, kappa in found)
+    words = f"the lowest κ of all numbers of heads is {significant(lowest)}"
+    return Finding(decided(lowest <= 2), words, lowest, records=(f"{name}/sweep.json",)).called(named(name))
+
+
+def _through_training(evidence: Evidence) -> Finding:
+    """The slope of κ over heads at every evaluation, from the square case on; κ is the mean over layers, as printed."""
+    record = evidence.figure("paper/figure-2")
+    points = [point for point in record.points if point.panel.startswith("mean")] if record is not None else []
+    if not points:
+        return UNKNOWN
+    found: dict[str, float] = {}
+    for line in dict.fromkeys(point.line for point in points):
+        own = [point for point in points if point.line == line and point.x > 1]
+        found[line] = slope_of([math.log2(p.x) for p in own], [math.log10(p.y) for p in own])
+    words = "log₁₀ κ changes per doubling of the heads: " + ", ".join(
+        f"{v:+.2f} at {line}" for line, v in found.items()
+    )
+    low, high = min(found.values()), max(found.values())
+    files = ("paper/figure-2/figure.json",)
+    return Finding(decided(high < 0), words, median(found.values()), (low, high), files, "range")
+
+
+def _explains(evidence: Evidence) -> Finding:
+    """Rank correlation of κ and score over the designs of each grid."""
+    return all_of(*map(_correlated, itertools.chain.from_iterable(TRAINED.values())))(evidence)
+
+
+def _correlated(name: str) -> Judge:
+    from scipy.stats import spearmanr
+
+    def judge(evidence: Evidence) -> Finding:
+        record = evidence.sweep(name)
+        if record is None:
+            return UNKNOWN
+        sign = 1 if record.metric.higher_is_better else -1
+        designs = {  # a design that fills several cells counts once
+            cell.name: (cell.kappa, sign * cell.score.mean)
+            for cell in record.cells
+            if cell.kappa is not None and cell.score is not None
+        }
+        if len(designs) < MANY_DESIGNS or len(set(designs.values())) < MANY_DESIGNS:
+            return UNKNOWN
+        found = spearmanr(*zip(*designs.values(), strict=True))
+        rho, clear = float(found.statistic), bool(found.pvalue < 0.05)
+        words = f"rank correlation of κ and score {rho:+.2f} (p = {found.pvalue:.2g}, {len(designs)} designs)"
+        status = decided(clear and rho < 0, clear and rho > 0)
+        return Finding(status, words, rho, records=(f"{name}/sweep.json",)).called(named(name))
+
+    return judge
+
+
+FALLING = "holds if the slope of log κ over log heads is below 0 in every seed; does not if it is above 0 in every seed"
+CLAIMS = (
+    Stated(
+        id="figure-2-initial",
+        where="Figure 2, Section 4.1.1",
+        statement="κ decreases markedly with the number of heads (mean over layers, as printed).",
+        rule=FALLING,
+        judge=_initial(lambda row: row.mean_over_layers),
+        scale=INITIAL,
+        test=MEASURE,
+    ),
+    Stated(
+        id="figure-2-initial-median",
+        extension=True,
+        where="Figure 2, Section 4.1.1",
+        statement="κ decreases markedly with the number of heads (median over layers).",
+        rule=FALLING,
+        judge=_initial(lambda row: row.kappa),
+        scale=INITIAL,
+        test=MEASURE,
+    ),
+    Stated(
+        id="figure-2-shape",
+        where="Figure 2, caption",
+        statement="With more heads the measured κ falls as Theorem 3.2 predicts.",
+        rule="holds if past the peak, up to 18 heads, measured κ over Gaussian κ is the same up to a factor of 2",
+        judge=_as_predicted(lambda ratios: max(ratios) <= 2 * min(ratios)),
+        scale=INITIAL,
+        test=MEASURE,
+    ),
+    Stated(
+        id="figure-2-prediction",
+        extension=True,
+        where="Figure 2, caption",
+        statement="The measured κ has the value that Theorem 3.2 predicts.",
+        rule="holds if the measured κ is at most twice the Gaussian one at every number of heads past the peak",
+        judge=_as_predicted(lambda ratios: max(ratios) <= 2),
+        scale=INITIAL,
+        test=MEASURE,
+    ),
+    Stated(
+        id="heads-lower-kappa",
+        where="Sections 1 and 5",
+        statement="Using multiple heads lowers the condition number.",
+        rule="holds if κ with 2 to 18 heads of 64 columns is below κ with one such head; under another reading if that "
+        "is so for heads of D/h columns only",
+        judge=_lower_than_one_head,
+        scale="ViT-B at initialisation, 1 seed, Gaussian images",
+        test=MEASURE,
+    ),
+    Stated(
+        id="split-kappa",
+        extension=True,
+        where="Section 3.1",
+        statement="With heads of D/h columns, as Section 3.1 defines them, more heads lower κ too.",
+        rule=FALLING,
+        judge=_initial(lambda row: row.kappa, "split"),
+        scale=INITIAL,
+        test=MEASURE,
+    ),
+    Stated(
+        id="figure-2-trained-images",
+        where="Figure 2, Section 4.1.1",
+        statement="After training too, κ decreases with the number of heads (images).",
+        rule="holds if the slope of log κ over log heads is below 0 and the last κ is below the first; h·d = N is "
+        "left out",
+        judge=_trained("images", _decreases),
+        scale="Fashion-MNIST and CIFAR-10 (JPEG), small ViT, 3 seeds",
+        test=FIGURE_2,
+    ),
+    Stated(
+        id="figure-2-through",
+        where="Figure 2, Section 4.1.1",
+        statement="κ, averaged over layers, decreases with the number of heads at every measurement during training.",
+        rule="holds if the slope of log κ over log heads, from 2 heads on, is below 0 at every evaluation",
+        judge=_through_training,
+        scale="Fashion-MNIST, small ViT, 3 seeds; one head is left out, since there h·d = N",
+        test=FIGURE_2,
+    ),
+    Stated(
+        id="figure-2-trained-text",
+        extension=True,
+        where="Figure 2, Section 4.1.1",
+        statement="After training too, κ decreases with the number of heads (text).",
+        rule="holds if the slope of log κ over log heads is below 0 and the last κ is below the first; h·d = N is "
+        "left out",
+        judge=_trained("text", _decreases),
+        scale="TinyStories, small GPT-2, 3 seeds",
+        test="leanformer sweep tinystories",
+    ),
+    Stated(
+        id="section-3-3-towards-1",
+        where="Section 3.3",
+        statement="More heads bring the κ of each attention block of a transformer down to about 1.",
+        rule="holds if the lowest κ after training is at most 2",
+        judge=all_of(_trained("images", _reaches_one), _trained("text", _reaches_one)),
+        scale="Fashion-MNIST, CIFAR-10 (JPEG) and TinyStories, small models, 3 seeds",
+        test=FIGURE_2,
+    ),
+    Stated(
+        id="conditioning-helps",
+        where="Sections 1 and 3.1",
+        statement="A lower κ of the attention goes with better results.",
+        rule="holds if κ and score have a negative rank correlation (p < 0.05) over the designs of every grid; does "
+        "not if it is positive (p < 0.05) in one",
+        judge=_explains,
+        scale="Fashion-MNIST, CIFAR-10 (JPEG) and TinyStories, small models, 3 seeds",
+        test="leanformer paper figure 5; leanformer sweep fashion-mnist; leanformer sweep tinystories",
+    ),
+)
