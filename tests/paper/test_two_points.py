@@ -160,6 +160,8 @@ def test_commands_print_records_and_refuse_what_they_cannot_use(tmp_path: Path) 
     out = call("paper", "bound", "--dims", "4", "--heads", "1,2", "--json", "--out", str(tmp_path))
     assert json.loads(out.stdout)["kind"] == "lower-bound"
     assert LowerBound.read(tmp_path / "bound.json").rows[0].heads == 1
+    assert (tmp_path / "bound.png").is_file()
+    assert "bound.json, bound.png" in " ".join(out.stderr.split())
     refused = call("paper", "bound", "--dims", "3")
     assert refused.returncode
     assert "--dims must be numbers of at least 4, got [3]" in " ".join(refused.stderr.split())

@@ -117,10 +117,7 @@ def parts(
     as_json: AsJson = False,
 ) -> None:
     """κ of one head alone, of all heads side by side, and of the MLP's weights (Sections 3.2 and 3.3)."""
-    arguments = given(locals())
-    from leanformer.paper.parts import parts as run
-
-    _show(run(**{name: value for name, value in arguments.items() if name != "out"}), out, "parts", as_json)
+    _run("leanformer.paper.parts", "parts", given(locals()), out, as_json)
 
 
 @scorecard_app.command()
@@ -149,10 +146,7 @@ def construction(
     as_json: AsJson = False,
 ) -> None:
     """One constructed head of full rank finds the farthest point, for any number of points."""
-    arguments = given(locals())
-    from leanformer.paper.construction import construction as run
-
-    _show(run(**{name: value for name, value in arguments.items() if name != "out"}), out, "construction", as_json)
+    _run("leanformer.paper.construction", "construction", given(locals()), out, as_json)
 
 
 @scorecard_app.command()
@@ -291,7 +285,10 @@ def _run(module: str, name: str, arguments: dict[str, Any], out: Path | None, as
 
 
 def _show(record: "Record", out: Path | None, name: str, as_json: bool) -> None:
-    """Print a small record, and write it if a folder is given."""
+    """Print a small record; write it and its figure if a folder is given."""
     if out is not None:
-        record.write(out / f"{name}.json")
+        from leanformer.foundation.progress import RunsProgress
+        from leanformer.foundation.records.keeping import publish
+
+        publish(record, out / f"{name}.json", say=RunsProgress(True).say)
     show(record, as_json)

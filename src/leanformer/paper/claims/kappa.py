@@ -167,22 +167,26 @@ def _reaches_one(found: KappaByHeads, name: str) -> Finding:
     return Finding(decided(lowest <= 2), words, lowest, records=(f"{name}/sweep.json",)).called(named(name))
 
 
-def _through_training(evidence: Evidence) -> Finding:
-    """The slope of κ over heads at every evaluation, from the square case on; κ is the mean over layers, as printed."""
-    record = evidence.figure("paper/figure-2")
-    points = [point for point in record.points if point.panel.startswith("mean")] if record is not None else []
-    if not points:
-        return UNKNOWN
-    found: dict[str, float] = {}
-    for line in dict.fromkeys(point.line for point in points):
-        own = [point for point in points if point.line == line and point.x > 1]
-        found[line] = slope_of([math.log2(p.x) for p in own], [math.log10(p.y) for p in own])
-    words = "log₁₀ κ changes per doubling of the heads: " + ", ".join(
-        f"{v:+.2f} at {line}" for line, v in found.items()
-    )
-    low, high = min(found.values()), max(found.values())
-    files = ("paper/figure-2/figure.json",)
-    return Finding(decided(high < 0), words, median(found.values()), (low, high), files, "range")
+def _through_training(name: str) -> Judge:
+    """The slope of κ over heads at every evaluation, past the square case; κ is the mean over layers, as printed."""
+
+    def judge(evidence: Evidence) -> Finding:
+        record = evidence.figure(name)
+        points = [point for point in record.points if point.panel.startswith("mean")] if record is not None else []
+        if not points:
+            return UNKNOWN
+        found: dict[str, float] = {}
+        for line in dict.fromkeys(point.line for point in points):
+            own = [point for point in points if point.line == line and point.x > 1]
+            found[line] = slope_of([math.log2(p.x) for p in own], [math.log10(p.y) for p in own])
+        words = ", ".join(f"{value:+.2f} at {line}" for line, value in found.items())
+        low, high = min(found.values()), max(found.values())
+        slopes = Finding(
+            decided(high < 0), words, median(found.values()), (low, high), (f"{name}/figure.json",), "range"
+        )
+        return slopes.called(f"log₁₀ κ per doubling of the heads, {named(name)}")
+
+    return judge
 
 
 def _explains(evidence: Evidence) -> Finding:
@@ -289,8 +293,8 @@ CLAIMS = (
         where="Figure 2, Section 4.1.1",
         statement="κ, averaged over layers, decreases with the number of heads at every measurement during training.",
         rule="holds if the slope of log κ over log heads, from 2 heads on, is below 0 at every evaluation",
-        judge=_through_training,
-        scale="Fashion-MNIST, small ViT, 3 seeds; one head is left out, since there h·d = N",
+        judge=all_of(*map(_through_training, ("paper/figure-2", "paper/figure-2-cifar10-small"))),
+        scale="Fashion-MNIST and CIFAR-10 (JPEG), small ViT, 3 seeds; one head is left out, since there h·d = N",
         test=FIGURE_2,
     ),
     Stated(
