@@ -168,7 +168,7 @@ def _fewer_params_beat(grid: str) -> Judge:
         if original is None or original.params is None:
             return UNKNOWN
         most = original.params
-        sizes = STUDIES[5].grid
+        sizes = STUDIES[5].axes
         return cells_beat(
             grid,
             lambda cell: (
