@@ -81,6 +81,8 @@ def listops_short() -> Recipe:
     """ListOps with expressions of 10 to 60 tokens, drawn here: short enough to be learned on a laptop.
 
     Command: leanformer paper figure 8; leanformer compare listops-short
+    Time: 2 to 6 minutes a run on one core, longer with more heads.
+    Score: 47 % for two layers, 48 % for one; see results/paper/grid-listops-short. Token counts alone give 44.2 %.
     """
     return small(
         "listops-short",

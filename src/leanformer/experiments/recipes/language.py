@@ -50,6 +50,7 @@ def pycode() -> Recipe:
 
     Command: leanformer compare pycode
     Time: about 20 minutes on 2 cores, 5 arms × 3 seeds of 1,000 steps.
+    Score: 3.926 nats for the original, 3.870 for lean, 3.832 for shallow; see results/compare-pycode.
     """
     original = small()
     return Recipe(
