@@ -172,16 +172,22 @@ class Scorecard(DatedRecord):
 
 def _tally(claims: Sequence[Claim]) -> str:
     counts = Counter(claim.status for claim in claims)
-    return ", ".join(f"{counts[status]} {WORDS[status]}" for status in CLAIM_STATUSES if counts[status])
+    return ", ".join(
+        f"{counts[status]} {WORDS[status][counts[status] > 1]}" for status in CLAIM_STATUSES if counts[status]
+    )
 
 
-WORDS: dict[ClaimStatus, str] = {
-    "holds": "hold",
-    "holds under another reading": "hold under another reading than printed",
-    "does not hold here": "do not hold here",
-    "cannot tell": "cannot be decided from the records",
-    "not testable here": "are not testable here",
+WORDS: dict[ClaimStatus, tuple[str, str]] = {
+    "holds": ("holds", "hold"),
+    "holds under another reading": (
+        "holds under another reading than printed",
+        "hold under another reading than printed",
+    ),
+    "does not hold here": ("does not hold here", "do not hold here"),
+    "cannot tell": ("cannot be decided from the records", "cannot be decided from the records"),
+    "not testable here": ("is not testable here", "are not testable here"),
 }
+"""Of one claim, and of several."""
 
 
 def summary_of(rows: Sequence[ScorecardRow]) -> str:
