@@ -112,6 +112,13 @@ def test_the_page_in_the_documents_is_todays(record: Scorecard) -> None:
     assert page.markdown(paper(results=ROOT / "results")) == page.markdown(record)
 
 
+def test_the_committed_record_has_todays_claims(record: Scorecard) -> None:
+    """The explorer shows it for the folder of results."""
+    committed = Scorecard.read(ROOT / "results" / "paper" / "scorecard.json")
+    assert {claim.id: claim for claim in committed.claims} == {claim.id: claim for claim in record.claims}
+    assert [claim.id for claim in committed.claims] == [claim.id for claim in record.claims]
+
+
 def test_the_page_is_self_contained_and_escaped(record: Scorecard, tmp_path: Path) -> None:
     first = record.claims[0].model_copy(update={"result": "<script>x</script> | a `b`", "value": math.nan})
     changed = record.changed(claims=(first, *record.claims[1:]))
