@@ -130,7 +130,7 @@ def text_short() -> Recipe:
         "text-short",
         tasks.ByteClasses(length=256),
         "nystromformer-text",
-        Training(steps=1000, batch=16, lr=2e-3, weight_decay=0.0, evaluations=2, probe=4),
+        Training(steps=1500, batch=16, lr=2e-3, weight_decay=0.0, evaluations=3, probe=4),
         max_position_embeddings=256,
         landmarks=16,
     )
