@@ -157,6 +157,32 @@ def test_rules() -> None:
     assert [(part.name, part.value, part.low, part.high) for part in named.parts] == [("second", 1.0, 0.0, 2.0)]
 
 
+def test_the_number_that_is_shown_is_the_one_that_decides(record: Scorecard, tmp_path: Path) -> None:
+    """Where a claim holds, its numbers and their intervals meet the limits; where it does not, one of them does not."""
+    worlds = [record.claims]
+    for name, effect in {
+        "heads": lambda depth, heads, mlp_dim: 80 + heads + 0.1 * depth,
+        "mlps": lambda depth, heads, mlp_dim: 80 + mlp_dim / 64 + 0.1 * depth,
+    }.items():
+        grid_in(tmp_path / name, effect)
+        worlds.append(judged(Evidence(tmp_path / name)))
+    with_limits = set()
+    for claim in itertools.chain.from_iterable(worlds):
+        for part in claim.judged:
+            if part.limit is None:
+                continue
+            with_limits.add(claim.id)
+            low, high = part.ends
+            met = part.limit.met_by(low if part.limit.side == "at least" else high)
+            assert met or part.status != "holds", (claim.id, part)
+            assert not met or part.status != "does not hold here", (claim.id, part)
+    assert len(with_limits) > 55
+    without = {claim.id for claim in record.claims if claim.value is not None and claim.limit is None}
+    assert all(name.endswith("-share") for name in without), "only printed percentages are compared by rounding"
+    text = page.drawing(next(claim for claim in record.claims if claim.id == "theorem-edge"))
+    assert "asked for is at most 5" in text
+
+
 def test_a_table_alone_and_folders_that_are_not_there(tmp_path: Path) -> None:
     found = paper(results=ROOT / "results", table="Tab. 2", memory=False)
     assert {row.table for row in found.rows} == {"Tab. 2"}

@@ -102,6 +102,19 @@ CLAIM_STATUSES: tuple[ClaimStatus, ...] = get_args(ClaimStatus)
 LEANER, QUALITY = "Leaner Transformers", "Quality over Quantity"
 
 
+class Limit(RecordPart):
+    """What a number is compared with: where a claim holds, the number and its interval are not beyond it."""
+
+    side: Literal["at least", "at most"]
+    value: float
+
+    def met_by(self, number: float) -> bool:
+        return number >= self.value if self.side == "at least" else number <= self.value
+
+    def __str__(self) -> str:
+        return f"{self.side} {self.value:.4g}"
+
+
 class ClaimPart(RecordPart):
     """One of the numbers that a claim was judged by, such as one design against the original."""
 
@@ -109,8 +122,15 @@ class ClaimPart(RecordPart):
     value: float
     low: float | None = None
     high: float | None = None
+    limit: Limit | None = None
+    """What the number is compared with."""
     status: ClaimStatus
     """What this number alone says."""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The interval; the number itself if it has none."""
+        return self.value if self.low is None else self.low, self.value if self.high is None else self.high
 
 
 class Claim(RecordPart):
@@ -133,6 +153,8 @@ class Claim(RecordPart):
     """What was found, with its interval."""
     value: float | None = None
     """The number that was judged."""
+    limit: Limit | None = None
+    """What that number is compared with. A rule may ask for more than this."""
     interval: tuple[float, float] | None = None
     spread: Spread | None = None
     """What the interval is: the 95 % interval over seeds, or the range over seeds, models or designs."""
@@ -146,6 +168,14 @@ class Claim(RecordPart):
     """The command that tests it, or tests it again."""
     at_scale: str | None = None
     """What a test at the paper's scale takes: device, hours and data."""
+
+    @property
+    def judged(self) -> tuple[ClaimPart, ...]:
+        """The numbers that were judged: its parts, or its own."""
+        if self.parts or self.value is None:
+            return self.parts
+        low, high = self.interval or (None, None)
+        return (ClaimPart(name="", value=self.value, low=low, high=high, limit=self.limit, status=self.status),)
 
 
 class Scorecard(DatedRecord):

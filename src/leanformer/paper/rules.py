@@ -12,7 +12,7 @@ from leanformer.experiments.sweep_records import Sweep, SweepCell
 from leanformer.foundation.formats import decimals
 from leanformer.models.published import Row
 from leanformer.paper.evidence import Evidence
-from leanformer.paper.record import ClaimPart, ClaimStatus, ScorecardRow, Spread
+from leanformer.paper.record import ClaimPart, ClaimStatus, Limit, ScorecardRow, Spread
 
 NO_RECORD = "no record yet"
 
@@ -29,25 +29,35 @@ class Finding:
     spread: Spread = "95 % interval"
     parts: tuple[ClaimPart, ...] = ()
     diverged: bool = False
+    limit: Limit | None = None
 
     def called(self, name: str) -> Finding:
         """The finding under a name: one part of what a claim is judged by."""
         if self.value is None:
             return replace(self, result=f"{name}: {self.result}")
         low, high = self.interval or (None, None)
-        part = ClaimPart(name=name, value=self.value, low=low, high=high, status=self.status)
+        part = ClaimPart(name=name, value=self.value, low=low, high=high, limit=self.limit, status=self.status)
         return replace(self, result=f"{name}: {self.result}", parts=(part,))
 
     def with_diverged_runs(self) -> Finding:
         """The same number, from which nothing follows: designs are not judged by their luckier runs."""
         return replace(self.as_status("cannot tell"), result=f"{self.result}, and runs diverged", diverged=True)
 
-    def as_status(self, status: ClaimStatus) -> Finding:
-        """The same number, read otherwise."""
-        return replace(self, status=status, parts=tuple(p.model_copy(update={"status": status}) for p in self.parts))
+    def as_status(self, status: ClaimStatus, limit: Limit | None = None) -> Finding:
+        """The same number, read otherwise, and perhaps by another limit."""
+        changes = {"status": status, "limit": limit or self.limit}
+        return replace(self, **changes, parts=tuple(part.model_copy(update=changes) for part in self.parts))  # type: ignore[arg-type]
 
 
 Judge = Callable[[Evidence], Finding]
+
+
+def at_least(value: float) -> Limit:
+    return Limit(side="at least", value=value)
+
+
+def at_most(value: float) -> Limit:
+    return Limit(side="at most", value=value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +100,15 @@ def gain(found: Estimate | None, margin: float, unit: str, records: tuple[str, .
     if found is None:
         return replace(UNKNOWN, records=records)
     if found.t is None:
-        return Finding("cannot tell", f"{_signed(found.mean, unit)}, one seed", found.mean, None, records)
+        return Finding(
+            "cannot tell", f"{_signed(found.mean, unit)}, one seed", found.mean, None, records, limit=at_least(0)
+        )
     low, high = found.t.low, found.t.high
     status = decided(low > 0, high < 0 or (high < margin and low > -margin))
     shown = (
         f"{_signed(found.mean, unit)} [{_signed(low, '', unit)}, {_signed(high, '', unit)}] over {found.seeds} seeds"
     )
-    return Finding(status, shown, found.mean, (low, high), records)
+    return Finding(status, shown, found.mean, (low, high), records, limit=at_least(0))
 
 
 def _signed(value: float, unit: str, like: str | None = None) -> str:
@@ -143,13 +155,14 @@ def verdict(name: str, *, tuned: bool = False) -> Judge:
     def judge(evidence: Evidence) -> Finding:
         record = evidence.comparison(name)
         holder = record.tuned if record is not None and tuned else record
-        if holder is None or holder.verdict.main is None:
+        if record is None or holder is None or holder.verdict.main is None:
             return UNKNOWN
         statuses: dict[str, ClaimStatus] = {"holds": "holds", "loses": "does not hold here"}
         found = holder.verdict.main
         interval = found.difference.t and (found.difference.t.low, found.difference.t.high)
         status = statuses.get(holder.verdict.outcome or "", "cannot tell")
-        judged = Finding(status, found.words, found.difference.mean, interval or None, (f"{name}/comparison.json",))
+        files, limit = (f"{name}/comparison.json",), at_least(-record.margin)
+        judged = Finding(status, found.words, found.difference.mean, interval or None, files, limit=limit)
         return judged.called(_titled(name, tuned))
 
     return judge
@@ -309,7 +322,7 @@ def none_beats(name: str, which: Which, reference: Which) -> Judge:
     def judge(evidence: Evidence) -> Finding:
         record = evidence.sweep(name)
         found = [] if record is None else against_cell(record, which, reference, f"{name}/sweep.json")
-        worse = [part.as_status(opposite.get(part.status, part.status)) for part in found]
+        worse = [part.as_status(opposite.get(part.status, part.status), at_most(0)) for part in found]
         return worst_of(worse) if worse else UNKNOWN
 
     return judge

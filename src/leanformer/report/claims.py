@@ -120,24 +120,26 @@ def _recount(record: Scorecard) -> list[Sequence[str]]:
 
 
 def drawing(claim: Claim) -> Markup:
-    """The numbers that were judged, one row each, with their intervals and zero, in the colours of their statuses."""
-    rows = [row for row in _judged(claim) if all(map(math.isfinite, (row.value, *_ends(row))))]
+    """The numbers that were judged, one row each, with their intervals and limits, in the colours of their statuses."""
+    rows = [row for row in claim.judged if all(map(math.isfinite, (row.value, *row.ends)))]
     if not rows:
         shade = MARKS[claim.status][2]
         body = f'<circle cx="{WIDTH / 2:g}" cy="{HEIGHT / 2:g}" r="5" fill="none" stroke="{shade}" stroke-width="2"/>'
         return _svg(body, HEIGHT, "no number")
-    ends = [end for row in rows for end in (row.value, *_ends(row))]
-    left, right = min(0.0, *ends), max(0.0, *ends)
-    reach = (right - left) or 1.0
+    ends = [end for row in rows for end in (row.value, *row.ends, *([row.limit.value] if row.limit else []))]
+    left, reach = min(ends), (max(ends) - min(ends)) or 1.0
 
     def place(value: float) -> float:
         return 10 + (WIDTH - 20) * (value - left) / reach
 
     height = HEIGHT + ROW * (len(rows) - 1)
-    body = f'<line x1="{place(0):.1f}" x2="{place(0):.1f}" y1="2" y2="{height - 2}" stroke="#8a919e"/>'
+    body = ""
     for number, row in enumerate(rows):
         middle, shade = HEIGHT / 2 + ROW * number, MARKS[row.status][2]
-        low, high = _ends(row)
+        low, high = row.ends
+        if row.limit:
+            x, half = place(row.limit.value), HEIGHT / 2 - 2 if len(rows) == 1 else ROW / 2
+            body += f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{middle - half:g}" y2="{middle + half:g}" stroke="#8a919e"/>'
         body += (
             f'<g><title>{escape_html(_words(row))}</title><line x1="{place(low):.1f}" x2="{place(high):.1f}" '
             f'y1="{middle:g}" y2="{middle:g}" stroke="{shade}" stroke-width="3"/>'
@@ -146,22 +148,11 @@ def drawing(claim: Claim) -> Markup:
     return _svg(body, height, "; ".join(map(_words, rows)))
 
 
-def _judged(claim: Claim) -> Sequence[ClaimPart]:
-    """The parts of a claim, or its one number."""
-    if claim.parts or claim.value is None:
-        return claim.parts
-    low, high = claim.interval or (None, None)
-    return (ClaimPart(name="", value=claim.value, low=low, high=high, status=claim.status),)
-
-
-def _ends(part: ClaimPart) -> tuple[float, float]:
-    return part.value if part.low is None else part.low, part.value if part.high is None else part.high
-
-
 def _words(part: ClaimPart) -> str:
-    low, high = _ends(part)
+    low, high = part.ends
     span = f" from {low:.4g} to {high:.4g}" if low < high else ""
-    return f"{f'{part.name}: ' if part.name else ''}{part.value:.4g}{span}, beside zero"
+    wanted = f"; asked for is {part.limit}" if part.limit else ""
+    return f"{f'{part.name}: ' if part.name else ''}{part.value:.4g}{span}{wanted}"
 
 
 def _svg(body: str, height: float, title: str) -> Markup:

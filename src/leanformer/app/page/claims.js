@@ -16,18 +16,21 @@ function mark(status) {
   return h("span", { class: `status ${kind}` }, h("span", { "aria-hidden": "true" }, `${sign} `), shortened(status, 60));
 }
 
-function rowOf(title, mean, low, high, status) {
-  return { title, mean, low, high, words: `${title}: ${mean}, from ${low} to ${high}`, colour: MARKS[status]?.[2] ?? 0 };
+function rowOf(title, mean, low, high, limit, status) {
+  const span = low === null ? "" : `, from ${low} to ${high}`;
+  const wanted = limit ? `; asked for is ${limit.side} ${limit.value}` : "";
+  return { title, mean, low, high, limit: limit?.value ?? null, words: `${title}: ${mean}${span}${wanted}`, colour: MARKS[status]?.[2] ?? 0 };
 }
 
 /** The numbers that the rule judges: one for each part of the claim, or the claim's own. */
 function intervalOf(claim) {
-  const parts = (claim.parts ?? []).filter((part) => part.low !== null && part.high !== null);
-  const own = claim.value === null || claim.value === undefined || !claim.interval ? [] : [rowOf(claim.spread ?? "", claim.value, ...claim.interval, claim.status)];
-  const rows = parts.length ? parts.map((part) => rowOf(shortened(part.name, 60), part.value, part.low, part.high, part.status)) : own;
+  const [low, high] = claim.interval ?? [null, null];
+  const own = claim.value === null || claim.value === undefined ? [] : [rowOf(claim.spread ?? "", claim.value, low, high, claim.limit, claim.status)];
+  const rows = claim.parts?.length ? claim.parts.map((part) => rowOf(shortened(part.name, 60), part.value, part.low ?? null, part.high ?? null, part.limit, part.status)) : own;
   if (!rows.length) return null;
   const label = rows.map((row) => row.words).join("; ");
-  return drawn((width) => intervals({ width, rows, unit: rows.length > 1 ? "the numbers that the rule judges, beside zero" : "the number that the rule judges, beside zero", label }));
+  const judged = rows.length > 1 ? "the numbers that the rule judges" : "the number that the rule judges";
+  return drawn((width) => intervals({ width, rows, unit: rows.some((row) => row.limit !== null) ? `${judged}, and the limit` : judged, label }));
 }
 
 function told(name, value) {

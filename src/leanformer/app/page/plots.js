@@ -129,10 +129,11 @@ export function lines({ width, height = 280, series, x: across, y: up, marks = [
   return h("figure", null, picture, new Set(series.map((one) => one.name)).size > 1 ? legend(series) : null);
 }
 
-/** Differences with their intervals, one under the other, around zero and the margin. */
+/** Numbers with their intervals, one under the other: each with its limit if it states one (null: none), else around zero and the margin. */
 export function intervals({ width, rows, unit, label }) {
   const height = 46 + 40 * rows.length;
-  const values = rows.flatMap((row) => [row.mean, row.low, row.high, row.margin ? -row.margin : 0, 0]).filter((value) => value !== null && value !== undefined);
+  const around = rows.some((row) => row.limit !== undefined) ? [] : [0];
+  const values = rows.flatMap((row) => [row.mean, row.low, row.high, row.limit, row.margin ? -row.margin : null, ...around]).filter((value) => value !== null && value !== undefined);
   const left = 14;
   const x = scaleOf(values, { pad: 0.08 }, left, width - MARGIN.right);
   const bottom = height - 34;
@@ -145,13 +146,14 @@ export function intervals({ width, rows, unit, label }) {
       "svg",
       { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label },
       margin === null ? null : svg("rect", { class: "within", x: x.at(-margin), y: 4, width: Math.max(0, x.at(margin) - x.at(-margin)), height: bottom - 4 }),
-      svg("line", { class: "mark", x1: x.at(0), x2: x.at(0), y1: 4, y2: bottom }),
+      around.map((zero) => svg("line", { class: "mark", x1: x.at(zero), x2: x.at(zero), y1: 4, y2: bottom })),
       rows.map((row, place) => {
         const y = 32 + 40 * place;
         return svg(
           "g",
           { colour: row.colour ?? 0 },
           svg("text", { class: "name", x: left, y: y - 10 }, shortened(row.title, Math.floor(width / 8))),
+          typeof row.limit === "number" ? svg("line", { class: "mark", x1: x.at(row.limit), x2: x.at(row.limit), y1: y - 7, y2: y + 13 }) : null,
           row.low === null ? null : svg("line", { class: "interval", x1: x.at(row.low), x2: x.at(row.high), y1: y + 3, y2: y + 3 }),
           svg("circle", { class: "dot", cx: x.at(row.mean), cy: y + 3, r: 4.5 }, svg("title", null, row.words)),
         );

@@ -32,6 +32,7 @@ def _claim(paper: str, stated: Stated, evidence: Evidence) -> Claim:
         status=found.status,
         result=found.result,
         value=found.value,
+        limit=found.limit,
         interval=found.interval,
         spread=found.spread if found.interval else None,
         parts=found.parts if len(found.parts) > 1 else (),

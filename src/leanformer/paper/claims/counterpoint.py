@@ -12,7 +12,18 @@ from leanformer.experiments.sweep_records import Sweep, SweepCell
 from leanformer.foundation.formats import counted
 from leanformer.models.published import FARTHEST_ERRORS, FARTHEST_LONG_ERRORS
 from leanformer.paper.evidence import Evidence
-from leanformer.paper.rules import UNKNOWN, Finding, Judge, Stated, chosen, decided, gain, worst_of
+from leanformer.paper.rules import (
+    UNKNOWN,
+    Finding,
+    Judge,
+    Stated,
+    at_least,
+    at_most,
+    chosen,
+    decided,
+    gain,
+    worst_of,
+)
 
 SWEEP, DEEP = "sweep-farthest", "sweep-farthest-deep"
 SMALL = "16 points in 16 dimensions, 1 layer, 5,000 steps, 3 seeds"
@@ -21,6 +32,8 @@ LENGTH = "leanformer sweep farthest-length"
 DIMENSION = "leanformer sweep farthest-dimension"
 GROUPS = "leanformer sweep farthest --vary heads=1,2 --vary groups=1,4,16,64 --vary regime=split"
 MOST_GROUPS = 64
+SOLVED = 0.01
+"""An error below which the farthest point is found; the origin scores 1."""
 MANY = 5.0
 """How many times worse "many times" is at least."""
 INTERVALS = ", by 95 % intervals of the differences seed by seed"
@@ -66,7 +79,8 @@ def _times(worse: SweepCell, better: SweepCell) -> Finding:
     ours, theirs = worse.scores.values(), better.scores.values()
     span = (min(ours) / max(theirs), max(ours) / min(theirs))
     ratio = _error(worse) / _error(better)
-    return Finding(decided(span[0] >= MANY, span[1] < MANY), f"{ratio:.1f} times", ratio, span, (), "range")
+    status = decided(span[0] >= MANY, span[1] < MANY)
+    return Finding(status, f"{ratio:.1f} times", ratio, span, (), "range", limit=at_least(MANY))
 
 
 def _half_rank(record: Sweep) -> Finding | None:
@@ -187,10 +201,8 @@ def _construction(evidence: Evidence) -> Finding:
     sharpest = max(row.sharpness for row in record.rows)
     errors = {row.points: row.error for row in record.rows if row.sharpness == sharpest}
     shown = ", ".join(f"{error:.1g} at {points} points" for points, error in errors.items())
-    words = f"error {shown}, {record.dim} dimensions"
-    return Finding(
-        decided(max(errors.values()) < 0.01), words, max(errors.values()), None, ("paper/construction.json",)
-    )
+    words, worst = f"error {shown}, {record.dim} dimensions", max(errors.values())
+    return Finding(decided(worst < SOLVED), words, worst, records=("paper/construction.json",), limit=at_most(SOLVED))
 
 
 def _not_here(words: str) -> Judge:

@@ -13,7 +13,7 @@ from typing import get_args
 
 from leanformer.paper.claims.counterpoint import MANY
 from leanformer.paper.evidence import Evidence
-from leanformer.paper.rules import UNKNOWN, Finding, Stated, decided
+from leanformer.paper.rules import UNKNOWN, Finding, Stated, at_least, at_most, decided
 from leanformer.paper.trained_points import Positions, TrainedRow, length_alone
 from leanformer.paper.two_points.bound import FIXED, SHRINKING, Asked, LowerBound, NeededHeads
 
@@ -46,20 +46,21 @@ def _exponential(evidence: Evidence) -> Finding:
     if min(len(fixed), len(shrinking)) < 3:
         return UNKNOWN
     words = f"error {FIXED:g}: {_listed(fixed)}; error {SHRINKING:g}/d: {_listed(shrinking)}"
-    status = decided(_is_exponential(fixed), False)  # our bound may be weaker than the paper's
-    if status != "holds" and _is_exponential(shrinking):
+    growth = _growth(fixed)
+    status = decided(growth >= GROWTH, False)  # our bound may be weaker than the paper's
+    if status != "holds" and _growth(shrinking) >= GROWTH:
         status = "holds under another reading"
-    return Finding(status, words, records=(BOUND,))
+    return Finding(status, words, growth, records=(BOUND,), limit=at_least(GROWTH))
 
 
 def _half_rank(record: LowerBound, asked: Asked) -> list[NeededHeads]:
     return [need for need in record.needed if need.asked == asked and 2 * need.rank == need.dim]
 
 
-def _is_exponential(needed: list[NeededHeads]) -> bool:
-    """Over dimensions that double."""
-    return all(
-        later.log2_heads >= GROWTH * earlier.log2_heads
+def _growth(needed: list[NeededHeads]) -> float:
+    """How many times the logarithm of the heads grows at least when the dimension doubles."""
+    return min(
+        later.log2_heads / earlier.log2_heads
         for earlier, later in itertools.pairwise(needed)
         if later.dim == 2 * earlier.dim
     )
@@ -77,7 +78,7 @@ def _respected(evidence: Evidence) -> Finding:
     gap, row = min(((row.error - row.bound, row) for row in record.rows), key=lambda pair: pair[0])
     place = f"{row.heads} heads of rank {row.rank} in {row.dim} dimensions"
     words = f"{len(record.rows)} fits; closest {row.error:.4f} against the bound {row.bound:.4f} ({place})"
-    return Finding(decided(gap >= 0), words, gap, None, (FEATURES,))
+    return Finding(decided(gap >= 0), words, gap, records=(FEATURES,), limit=at_least(0))
 
 
 def _random_features(evidence: Evidence) -> Finding:
@@ -89,13 +90,13 @@ def _random_features(evidence: Evidence) -> Finding:
     rows = sorted(record.of(rank=1, heads=most), key=lambda row: row.dim)
     if len(rows) < 3:
         return UNKNOWN
-    rising = all(
-        later > earlier
+    least = min(
+        later - earlier
         for before, after in itertools.pairwise(rows)
         for earlier, later in zip(before.errors, after.errors, strict=True)
     )
     words = f"{most} heads: " + ", ".join(f"{row.error:.3f} at d = {row.dim}" for row in rows)
-    return Finding(decided(rising), words, rows[-1].error, None, (FEATURES,))
+    return Finding(decided(least > 0), words, least, records=(FEATURES,), limit=at_least(0))
 
 
 def _depth_votes(evidence: Evidence) -> Finding:
@@ -107,11 +108,10 @@ def _depth_votes(evidence: Evidence) -> Finding:
     by_dim = [sorted((r for r in record.rows if r.dim == dim), key=lambda r: r.heads) for dim in dims]
     falls = all(later.error < earlier.error for rows in by_dim for earlier, later in itertools.pairwise(rows))
     most = [rows[-1] for rows in by_dim]
-    below = all(max(row.two_layers) < row.bound for row in most)
+    nearest = max(max(row.two_layers) - row.bound for row in most)
     shown = ", ".join(f"{row.error:.3f} at d = {row.dim} (one layer: at least {row.bound:.3f})" for row in most)
-    return Finding(
-        decided(falls and below), f"{most[0].heads} heads of rank 1: {shown}", most[-1].error, None, (VOTING,)
-    )
+    words = f"{most[0].heads} heads of rank 1: {shown}"
+    return Finding(decided(falls and nearest < 0), words, nearest, records=(VOTING,), limit=at_most(0))
 
 
 def _worst_ratio(full: TrainedRow, half: TrainedRow) -> float:
@@ -141,9 +141,9 @@ def _positions(evidence: Evidence) -> Finding:
     words = "; ".join(
         f"{kind}: half rank {_span(half.after)}, full rank {_span(full.after)}" for kind, (full, half) in found.items()
     )
-    return Finding(
-        decided(learned and min(ratios.values()) >= MANY, learned), words, min(ratios.values()), None, (POSITIONS,)
-    )
+    least = min(ratios.values())
+    status = decided(learned and least >= MANY, learned)
+    return Finding(status, words, least, records=(POSITIONS,), limit=at_least(MANY))
 
 
 def _stays(evidence: Evidence) -> Finding:
@@ -154,7 +154,7 @@ def _stays(evidence: Evidence) -> Finding:
         return UNKNOWN
     worst = max(after / before for before, after in zip(row.before, row.after, strict=True))
     words = f"{_span(row.before)} before, {_span(row.after)} after"
-    return Finding(decided(worst <= STAYS), words, worst, None, (PERFECT,))
+    return Finding(decided(worst <= STAYS), words, worst, records=(PERFECT,), limit=at_most(STAYS))
 
 
 def _halves(evidence: Evidence) -> Finding:
@@ -170,7 +170,8 @@ def _halves(evidence: Evidence) -> Finding:
     length = mean(length_alone(error) for error in half.before)
     others = f"its learned length alone gives {length:.3f}, drawn weights {_span(drawn.after)}"
     ends = f"{_span(half.before)} before, {_span(half.after)} after ({others})"
-    return Finding(decided(ratio >= MANY), f"half rank {ends}; full rank {_span(full.after)}", ratio, None, (PERFECT,))
+    words = f"half rank {ends}; full rank {_span(full.after)}"
+    return Finding(decided(ratio >= MANY), words, ratio, records=(PERFECT,), limit=at_least(MANY))
 
 
 def _biased(evidence: Evidence) -> Finding:

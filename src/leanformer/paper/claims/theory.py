@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from statistics import median
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from leanformer.conditioning import gaussian
 from leanformer.conditioning.theory import TheoryRow
 from leanformer.foundation.formats import counted, significant
 from leanformer.paper.evidence import Evidence
-from leanformer.paper.rules import RECOUNT, UNKNOWN, Finding, Judge, Stated, decided
+from leanformer.paper.rules import RECOUNT, UNKNOWN, Finding, Judge, Stated, at_least, at_most, decided, joined
 
 THEORY = ("theory/theory.json",)
 SIMULATION = "Gaussian matrices, 1,000 samples of 197 tokens, heads of 64"
 SIMULATE = "leanformer theory --model none --heads 1-6,8,12,16,24,32,64"
+NEAR = 5.0
+"""Percent that the formula may be off."""
+ONE = 1.1
+"""A κ below it is about 1."""
 ROUNDING = 1e-10
 """Singular values of these matrices below it could be rounding errors of float64."""
 
@@ -29,9 +34,9 @@ def _simulated(which: Callable[[TheoryRow], bool], judge: Callable[[list[TheoryR
 
 
 def _edge(rows: list[TheoryRow]) -> Finding:
-    worst = max(abs(row.edge / row.simulated - 1) for row in rows)
-    words = f"at most {100 * worst:.1f} % off at {rows[0].columns} to {rows[-1].columns} columns"
-    return Finding(decided(worst <= 0.05), words, worst, records=THEORY)
+    worst = max(100 * abs(row.edge / row.simulated - 1) for row in rows)
+    words = f"at most {worst:.1f} % off at {rows[0].columns} to {rows[-1].columns} columns"
+    return Finding(decided(worst <= NEAR), words, worst, records=THEORY, limit=at_most(NEAR))
 
 
 def _wide(rows: list[TheoryRow]) -> Finding:
@@ -41,36 +46,41 @@ def _wide(rows: list[TheoryRow]) -> Finding:
         f"simulated κ {widest.simulated:.2f} at {widest.columns} columns, {widest.edge:.2f} by the formula, and "
         f"{limit:.2f} where D is {ratio} N; at ViT-B's own D = 768 and N = 197 it is {own:.2f}"
     )
-    followed = abs(widest.edge / widest.simulated - 1) <= 0.05
-    return Finding(decided(followed and limit < 1.1), words, limit, records=THEORY)
+    followed = 100 * abs(widest.edge / widest.simulated - 1) <= NEAR
+    return Finding(decided(followed and limit < ONE), words, limit, records=THEORY, limit=at_most(ONE))
 
 
 def _falls(rows: list[TheoryRow]) -> Finding:
     values = [row.simulated for row in rows]
-    falling = all(later < earlier for earlier, later in itertools.pairwise(values))
     words = f"simulated κ falls from {values[0]:.2f} at {rows[0].heads} heads to {values[-1]:.2f} at {rows[-1].heads}"
-    return Finding(decided(falling), words, values[-1], records=THEORY)
+    return _falling(values, words, THEORY)
+
+
+def _falling(values: Sequence[float], words: str, files: tuple[str, ...] = ()) -> Finding:
+    """Whether each value is below the one before; judged is the largest step, as a ratio."""
+    worst = max(later / earlier for earlier, later in itertools.pairwise(values))
+    shown = f"{words}; a step multiplies it by {worst:.2f} at most"
+    return Finding(decided(worst < 1), shown, worst, records=files, limit=at_most(1))
 
 
 def _rank(rows: list[TheoryRow]) -> Finding:
     smallest = min(row.smallest_sigma for row in rows)
     words = f"the smallest singular value of all samples is {smallest:.2g}"
-    return Finding(decided(smallest > ROUNDING), words, smallest, records=THEORY)
+    return Finding(decided(smallest > ROUNDING), words, smallest, records=THEORY, limit=at_least(ROUNDING))
 
 
 def _product(evidence: Evidence) -> Finding:
     """The expected κ of one number of heads whose size grows."""
     sizes = (64, 128, 256, 512, 1024)
     found = {size: math.exp(gaussian.expected_log_kappa(197, 12 * size)) for size in sizes}
-    falling = all(later < earlier for earlier, later in itertools.pairwise(found.values()))
     listed = ", ".join(f"{kappa:.2f} with {size} columns each" for size, kappa in found.items())
-    return Finding(decided(falling), f"expected κ of 12 heads {listed}")
+    return _falling(list(found.values()), f"expected κ of 12 heads {listed}")
 
 
 def _independent(rows: list[TheoryRow]) -> Finding:
     most = max(row.columns for row in rows)
     words = f"of {most} vectors of length 197, at most 197 can be linearly independent"
-    return Finding(decided(most <= 197), words, records=THEORY)
+    return Finding(decided(most <= 197), words, most, records=THEORY, limit=at_most(197))
 
 
 def _wider_mlps(evidence: Evidence) -> Finding:
@@ -78,7 +88,8 @@ def _wider_mlps(evidence: Evidence) -> Finding:
     found = {ratio: gaussian.edge_kappa(768, 768 * ratio) for ratio in (2, 4, 8, 100, 1000)}
     falling = all(later < earlier for earlier, later in itertools.pairwise(found.values()))
     listed = ", ".join(f"{kappa:.2f} at {ratio}" for ratio, kappa in found.items())
-    return Finding(decided(falling and found[1000] < 1.1), f"κ by the formula {listed} times the width")
+    words = f"κ by the formula {listed} times the width"
+    return Finding(decided(falling and found[1000] < ONE), words, found[1000], limit=at_most(ONE))
 
 
 def _typical_mlps(evidence: Evidence) -> Finding:
@@ -102,8 +113,8 @@ def _head_alone(evidence: Evidence) -> Finding:
     words = (
         f"κ of one head alone {significant(record.head)}, of the concatenation {significant(record.block)} (medians)"
     )
-    status = decided(record.block < record.head)
-    return Finding(status, words, record.head / record.block, records=("paper/parts.json",))
+    ratio = record.block / record.head
+    return Finding(decided(ratio < 1), words, ratio, records=("paper/parts.json",), limit=at_most(1))
 
 
 def _mlps(evidence: Evidence) -> Finding:
@@ -111,8 +122,8 @@ def _mlps(evidence: Evidence) -> Finding:
     if record is None:
         return UNKNOWN
     words = f"median κ of the MLPs' weights {significant(record.mlp)}, of attention blocks {significant(record.block)}"
-    status = decided(record.mlp < record.block)
-    return Finding(status, words, record.mlp, records=("paper/parts.json",))
+    ratio = record.mlp / record.block
+    return Finding(decided(ratio < 1), words, ratio, records=("paper/parts.json",), limit=at_most(1))
 
 
 def _parallel(kernel: str) -> Judge:
@@ -130,10 +141,17 @@ def _parallel(kernel: str) -> Judge:
         status = decided(all(faster), any(slower) and not any(faster))
         if record["threads"] < 2:
             status = "cannot tell"  # what runs in parallel cannot be seen on one thread
-        ratios = [row["ratio"] for row in rows]
-        return Finding(status, words, median(ratios), (min(ratios), max(ratios)), ("bench/heads.json",), "range")
+        found = [_times(row) for row in rows]
+        return replace(joined(found[0], found), result=words, status=status)
 
     return judge
+
+
+def _times(row: Mapping[str, Any]) -> Finding:
+    """How many times as long a step with more heads takes, at one number of columns."""
+    ratio, low, high = (row[name] for name in ("ratio", "low", "high"))
+    found = Finding(decided(high < 1, low > 1), "", ratio, (low, high), ("bench/heads.json",), limit=at_most(1))
+    return found.called(f"{row['columns']} columns")
 
 
 PARALLEL = (

@@ -25,6 +25,7 @@ from leanformer.paper.rules import (
     against_cell,
     all_of,
     arms,
+    at_most,
     cells_beat,
     decided,
     every_decided,
@@ -131,7 +132,7 @@ def _doubling(grid: str) -> Judge:
                 wide = _at(depth=depth, heads=heads, mlp_dim=2 * OWN_MLP)
                 found += against_cell(record, wide, reference, f"{grid}/sweep.json")
         little = [
-            part.as_status(decided(part.interval[1] < LITTLE, part.interval[0] > LITTLE))
+            part.as_status(decided(part.interval[1] < LITTLE, part.interval[0] > LITTLE), at_most(LITTLE))
             for part in found
             if part.interval and not part.diverged
         ]

@@ -15,6 +15,8 @@ from leanformer.paper.rules import (
     Finding,
     Judge,
     Stated,
+    at_least,
+    at_most,
     count_words,
     counts,
     decided,
@@ -45,7 +47,7 @@ def _ranges(evidence: Evidence) -> Finding:
     (good, whole), (strict, _) = count_words(by_reading), count_words(as_printed)
     status: ClaimStatus = "holds under another reading" if good == whole > strict else decided(good == whole)
     words = f"{strict} of {whole} with the printed sizes, {good} by the readings that give the printed counts"
-    return Finding(status, words, good / whole, records=SCORECARD)
+    return Finding(status, words, 100 * strict / whole, records=SCORECARD, limit=at_least(100))
 
 
 def _thirty_to_fifty(evidence: Evidence) -> Finding:
@@ -62,7 +64,7 @@ def _thirty_to_fifty(evidence: Evidence) -> Finding:
     )
     words += f"; with the printed sizes {outside}" if outside else ""
     status: ClaimStatus = "holds under another reading" if all(inside) and outside else decided(all(inside))
-    return Finding(status, words, None, (found[low], found[high]), SCORECARD, "range")
+    return Finding(status, words, None, (100 * found[low], 100 * found[high]), SCORECARD, "range")
 
 
 def _about_half(evidence: Evidence) -> Finding:
@@ -77,6 +79,8 @@ def _about_half(evidence: Evidence) -> Finding:
     return Finding(status, words, None, (low, high), SCORECARD, "range")
 
 
+LESS = 90.0
+"""Percent of the original's memory below which a model takes substantially less."""
 MEMORY = (
     "holds under another reading if all figures are within 10 % of the count; else cannot tell, since the paper does "
     "not say what its figures cover"
@@ -91,7 +95,7 @@ def _memory(table: str) -> Judge:
         good, whole = count_words(memory.status == "within 10 %" for memory in found)
         status: ClaimStatus = "holds under another reading" if good == whole else "cannot tell"
         words = f"{good} of {whole} figures within 10 % of float32, explicit attention, 8 devices and a fitted constant"
-        return Finding(status, words, good / whole, records=SCORECARD)
+        return Finding(status, words, 100 * good / whole, records=SCORECARD, limit=at_least(100))
 
     return judge
 
@@ -100,13 +104,13 @@ def _memory_falls(evidence: Evidence) -> Finding:
     shares = lean_shares(evidence.rows).values()
     if not shares:
         return UNKNOWN
-    printed, counted = zip(*shares, strict=True)
-    low, high = min(counted), max(counted)
+    printed, counted = ([100 * share for share in found] for found in zip(*shares, strict=True))
     words = (
-        f"lean models take {100 * low:.0f} to {100 * high:.0f} % of the original's memory as counted, "
-        f"{100 * min(printed):.0f} to {100 * max(printed):.0f} % as printed"
+        f"lean models take {min(counted):.0f} to {max(counted):.0f} % of the original's memory as counted, "
+        f"{min(printed):.0f} to {max(printed):.0f} % as printed"
     )
-    return Finding(decided(max(high, *printed) < 0.9), words, high, (low, high), SCORECARD, "range")
+    low, high = min(*counted, *printed), max(*counted, *printed)
+    return Finding(decided(high < LESS), words, high, (low, high), SCORECARD, "range", limit=at_most(LESS))
 
 
 def _figure_3_counts(evidence: Evidence) -> Finding:
@@ -120,7 +124,8 @@ def _figure_3_fewer(evidence: Evidence) -> Finding:
         return UNKNOWN
     shares = [100 * (1 - row.params / original.params) for row in rows]
     words = ", ".join(f"{share:.1f} % fewer" for share in shares)
-    return Finding(decided(min(shares) > 0), words, min(shares), (min(shares), max(shares)), SCORECARD, "range")
+    low, high = min(shares), max(shares)
+    return Finding(decided(low > 0), words, low, (low, high), SCORECARD, "range", limit=at_least(0))
 
 
 def _as_printed(table: str) -> Judge:
@@ -136,8 +141,8 @@ def _as_printed(table: str) -> Judge:
         equal = [name for name, value in gains.items() if round(value, 1) == 0]
         words = f"printed gains of {min(gains.values()):+.1f} to {max(gains.values()):+.1f} points"
         note = f"; equal for {', '.join(equal)}" if equal else ""
-        spread = (min(gains.values()), max(gains.values()))
-        return Finding(decided(round(spread[0], 1) >= 0), f"{words}{note}", spread[0], spread, (), "range")
+        low, high = (round(pick(gains.values()), 1) for pick in (min, max))  # as many decimals as are printed
+        return Finding(decided(low >= 0), f"{words}{note}", low, (low, high), (), "range", limit=at_least(0))
 
     return judge
 
@@ -148,9 +153,8 @@ def _table_6(evidence: Evidence) -> Finding:
         return UNKNOWN
     good, whole = count_words(row.same for row in found)
     status = decided(good == whole)
-    return Finding(
-        status, f"{good} of {whole} settings are the recipes' in all of them", good / whole, records=SCORECARD
-    )
+    words = f"{good} of {whole} settings are the recipes' in all of them"
+    return Finding(status, words, 100 * good / whole, records=SCORECARD, limit=at_least(100))
 
 
 def _pair(original: Row, lean: Row) -> tuple[Stated, Stated]:
