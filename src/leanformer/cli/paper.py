@@ -121,6 +121,25 @@ def parts(
 
 
 @scorecard_app.command()
+def ntk(
+    recipe: Annotated[
+        str, typer.Option(metavar="RECIPE", help="A recipe of images, whose model is varied.")
+    ] = "digits",
+    heads: HeadCounts = "1,2,4,8,16",
+    samples: Annotated[int, typer.Option(metavar="N", min=2, help="Samples: the size of the kernels.")] = 64,
+    seeds: DrawnSeeds = 3,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """κ of tangent kernels (NTK) at initialisation: MLPs by width and depth, transformers by heads (Sections 2 and 3).
+
+    Heads are added in three ways: each keeps its size, so at equal parameters (with a narrower MLP), and as shares of
+    the width.
+    """
+    _run("leanformer.paper.ntk", "ntk", given(locals()), out, as_json)
+
+
+@scorecard_app.command()
 def counts(
     tasks: Annotated[
         str, typer.Option(metavar="NAMES", help="Of listops, text, retrieval, image and pathfinder.")
@@ -277,10 +296,14 @@ def table(
 def _run(module: str, name: str, arguments: dict[str, Any], out: Path | None, as_json: bool) -> None:
     """Call the function that a command is named after."""
     from importlib import import_module
+    from inspect import signature
 
     run = getattr(import_module(module), name)
-    with messages.status(name):
-        record = run(**{key: value for key, value in arguments.items() if key != "out"})
+    arguments = {key: value for key, value in arguments.items() if key != "out"}
+    with messages.status(name) as status:
+        if "progress" in signature(run).parameters:
+            arguments["progress"] = status.update
+        record = run(**arguments)
     _show(record, out, name, as_json)
 
 

@@ -16,6 +16,7 @@ from leanformer.foundation.records.files import read_json
 from leanformer.paper.construction import Construction
 from leanformer.paper.counts import TokenCounts
 from leanformer.paper.drawn import PaperFigure
+from leanformer.paper.ntk import TangentKernels
 from leanformer.paper.parts import BlockParts
 from leanformer.paper.record import CitedSetting, ScorecardRow
 from leanformer.paper.trained_points import PerfectStart, PositionsStudy
@@ -71,6 +72,9 @@ class Evidence:
 
     def parts(self) -> BlockParts | None:
         return self._record(BlockParts, "paper/parts.json")
+
+    def tangent_kernels(self) -> TangentKernels | None:
+        return self._record(TangentKernels, "paper/ntk.json")
 
     def construction(self) -> Construction | None:
         return self._record(Construction, "paper/construction.json")

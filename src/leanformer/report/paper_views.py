@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich.table import Table
 
-from leanformer.foundation.formats import parameters, significant
+from leanformer.foundation.formats import counted, parameters, significant
 from leanformer.foundation.records.files import write_text
 from leanformer.paper.construction import Construction
 from leanformer.paper.counts import TokenCounts
 from leanformer.paper.drawn import PaperFigure, PaperTable, Plan
+from leanformer.paper.ntk import TangentKernels
 from leanformer.paper.parts import BlockParts
 from leanformer.report import tables
 from leanformer.report.figures import paper as figures
@@ -103,6 +106,40 @@ class ConstructionView(RecordView[Construction]):
 
     def rows(self, record: Construction) -> list[dict[str, Any]]:
         return [row.model_dump() for row in record.rows]
+
+
+class TangentKernelsView(RecordView[TangentKernels]):
+    def table(self, record: TangentKernels) -> Table:
+        mlps = [["MLP, ReLU", "1", "–", f"{row.width:,}", "", *_spread(row.kappas)] for row in record.widths]
+        mlps += [["MLP, normalised", str(row.depth), "–", "∞", "", *_spread(row.normalised)] for row in record.depths]
+        mlps += [["MLP, ReLU", str(row.depth), "–", "∞", "", *_spread(row.plain)] for row in record.depths]
+        transformers = [
+            [
+                f"{record.recipe}, {row.regime}{', equal parameters' if row.equal_params else ''}",
+                str(row.depth),
+                f"{row.heads} × {row.head_dim}",
+                f"{row.mlp_dim:,}",
+                f"{row.params:,}",
+                *_spread(row.kappas),
+            ]
+            for row in record.transformers
+        ]
+        head = ["network", "layers", "heads", "MLP", "parameters", "κ, median", "over seeds"]
+        title = f"κ of tangent kernels of {record.samples} samples, {counted(record.seeds, 'seed')}"
+        return tables.terminal(title, head, [*mlps, *transformers], left=1)
+
+    def sentences(self, record: TangentKernels) -> list[str]:
+        return [record.glance()]
+
+    def figures(self, record: TangentKernels) -> Figures:
+        return {"ntk": lambda: figures.tangent_kernels(record)}
+
+    def rows(self, record: TangentKernels) -> list[dict[str, Any]]:
+        return [row.model_dump() for row in (*record.widths, *record.depths, *record.transformers)]
+
+
+def _spread(kappas: Sequence[float]) -> tuple[str, str]:
+    return significant(median(kappas)), f"{significant(min(kappas))} to {significant(max(kappas))}"
 
 
 class TokenCountsView(RecordView[TokenCounts]):

@@ -39,6 +39,7 @@ KINDS = {
     "glue": "leanformer.experiments.glue:Glue",
     "parts": "leanformer.paper.parts:BlockParts",
     "construction": "leanformer.paper.construction:Construction",
+    "tangent-kernels": "leanformer.paper.ntk:TangentKernels",
     "lower-bound": "leanformer.paper.two_points.bound:LowerBound",
     "random-features": "leanformer.paper.two_points.features:RandomFeatures",
     "voting": "leanformer.paper.two_points.voting:Voting",

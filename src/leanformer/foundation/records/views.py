@@ -32,6 +32,7 @@ VIEWS = {
     "glue": "leanformer.report.views:GlueView",
     "parts": "leanformer.report.paper_views:PartsView",
     "construction": "leanformer.report.paper_views:ConstructionView",
+    "tangent-kernels": "leanformer.report.paper_views:TangentKernelsView",
     "lower-bound": "leanformer.report.counterpoint_views:LowerBoundView",
     "random-features": "leanformer.report.counterpoint_views:RandomFeaturesView",
     "voting": "leanformer.report.counterpoint_views:VotingView",

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from leanformer.paper.claims import counterpoint, counterpoint_theory, kappa, language, theory, trained_images, vision
+from leanformer.paper.claims import (
+    counterpoint,
+    counterpoint_theory,
+    kappa,
+    language,
+    optimisation,
+    theory,
+    trained_images,
+    vision,
+)
 from leanformer.paper.evidence import Evidence
 from leanformer.paper.record import LEANER, QUALITY, Claim
 from leanformer.paper.rules import Stated
 
 STATED: dict[str, tuple[Stated, ...]] = {
-    LEANER: (*theory.CLAIMS, *kappa.CLAIMS, *trained_images.CLAIMS, *vision.CLAIMS, *language.CLAIMS),
+    LEANER: (
+        *theory.CLAIMS,
+        *kappa.CLAIMS,
+        *optimisation.CLAIMS,
+        *trained_images.CLAIMS,
+        *vision.CLAIMS,
+        *language.CLAIMS,
+    ),
     QUALITY: (*counterpoint.CLAIMS, *counterpoint_theory.CLAIMS),
 }
 """By paper, in the order in which it is read."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from leanformer.architecture import Regime
+from leanformer.foundation.formats import counted
 from leanformer.paper.construction import Construction
 from leanformer.paper.counts import TokenCounts
 from leanformer.paper.drawn import FigurePoint, PaperFigure
+from leanformer.paper.ntk import TangentKernels
 from leanformer.paper.parts import BlockParts
 from leanformer.paper.record import CLAIM_STATUSES, Scorecard
 from leanformer.report.figures.style import (
@@ -152,6 +156,60 @@ def token_counts(record: TokenCounts) -> Figure:
         axes.legend(fontsize=7)
 
     return framed(drawing)
+
+
+WAYS: dict[str, tuple[Regime, bool]] = {
+    "heads keep their size": ("fixed", False),
+    "the same at equal parameters": ("fixed", True),
+    "heads split the width": ("split", False),
+}
+"""In which heads are added to a transformer: the regime, and whether the MLP makes up for their parameters."""
+
+
+def tangent_kernels(record: TangentKernels) -> Figure:
+    """κ of tangent kernels: of MLPs against their width and depth, of transformers against heads, by depth."""
+    found = {
+        depth
+        for regime, equal in WAYS.values()
+        for depth in record.of(regime, equal_params=equal)
+    }  # fmt: skip
+    with mpl.rc_context(STYLE):
+        drawing = Drawing(figsize=(14.0, 3.8), dpi=160, layout="constrained")
+        widths, depths, *transformers = drawing.subplots(1, 2 + len(found))
+        _by_size(
+            widths, [row.width for row in record.widths], [row.kappas for row in record.widths], 0, "one hidden layer"
+        )
+        widths.axhline(median(record.limits), color=INK, ls=":", lw=1.2, label="infinite width")
+        _by_size(
+            depths, [row.depth for row in record.depths], [row.normalised for row in record.depths], 0, "normalised"
+        )
+        _by_size(depths, [row.depth for row in record.depths], [row.plain for row in record.depths], 1, "plain ReLU")
+        for axes, depth in zip(transformers, sorted(found), strict=True):
+            axes.sharey(transformers[0])
+            for number, (name, (regime, equal)) in enumerate(WAYS.items()):
+                rows = record.of(regime, equal_params=equal).get(depth, [])
+                _by_size(axes, [row.heads for row in rows], [row.kappas for row in rows], number, name)
+            axes.set(title=f"transformers of {counted(depth, 'layer')}", xlabel="heads")
+        widths.set(title="MLPs by width", xlabel="width", ylabel="κ of the tangent kernel", yscale="linear")
+        depths.set(title="infinitely wide MLPs by depth", xlabel="hidden layers")
+        for axes in (widths, depths, transformers[-1]):
+            axes.legend(fontsize=7)
+    return drawing
+
+
+def _by_size(axes: Axes, sizes: Sequence[int], kappas: Sequence[Sequence[float]], number: int, label: str) -> None:
+    """The median over seeds with their range."""
+    middle = [median(own) for own in kappas]
+    reach = [
+        [m - min(own) for m, own in zip(middle, kappas, strict=True)],
+        [max(own) - m for m, own in zip(middle, kappas, strict=True)],
+    ]
+    axes.errorbar(
+        sizes, middle, reach, fmt="o-", color=COLOURS[number % len(COLOURS)], ms=4, capsize=3, lw=1.2, label=label
+    )
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(lambda size, place: f"{size:g}")
+    log_axis(axes.yaxis)
 
 
 def error_by_heads(title: str, values: Sequence[tuple[str, int, float]]) -> Figure:

@@ -1,0 +1,95 @@
+"""Tangent kernels: closed forms against gradients, against simulation, and what the record says."""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from leanformer.experiments import recipes
+from leanformer.foundation.arguments import ArgumentError
+from leanformer.foundation.records.views import view_of
+from leanformer.models import families
+from leanformer.paper import ntk
+from leanformer.paper.claims import judged
+from leanformer.paper.evidence import Evidence
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_kernel_of_a_model_is_that_of_its_gradients_by_autograd() -> None:
+    """Against torch.func's own Jacobian, with fused attention, on a whole transformer."""
+    torch.manual_seed(0)
+    model = families.build(recipes.recipe("digits").original.resized(depth=2)).double().eval()
+    inputs = torch.randn(4, 1, 8, 8, dtype=torch.float64)
+    rows = []
+    for sample, output in itertools.product(range(4), range(10)):
+        gradients = torch.autograd.grad(model(inputs)[sample, output], list(model.parameters()))
+        rows.append(torch.cat([part.flatten() for part in gradients]))
+    jacobian = torch.stack(rows).unflatten(0, (4, 10))
+    expected = sum(jacobian[:, output] @ jacobian[:, output].T for output in range(10))
+    np.testing.assert_allclose(ntk.tangent_kernel(model, inputs), expected.numpy(), rtol=1e-9)
+
+
+def test_the_closed_form_of_a_wide_mlp_is_its_kernel() -> None:
+    points, width = ntk.sphere(6, seed=1), 40
+    model = nn.Sequential(
+        nn.Linear(ntk.POINT_DIM, width, bias=False), nn.ReLU(), nn.Linear(width, 1, bias=False)
+    ).double()
+    drawn = np.random.default_rng([1, width]).standard_normal((ntk.POINT_DIM, width))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.from_numpy(drawn.T))
+        model[2].weight.copy_(torch.where(torch.arange(width) % 2 == 0, 1.0, -1.0)[None])
+    expected = ntk.tangent_kernel(model, torch.from_numpy(points)) / width
+    np.testing.assert_allclose(ntk.wide_mlp(points, width, seed=1), expected, rtol=1e-10)
+
+
+def test_wide_mlps_approach_the_infinite_one() -> None:
+    points = ntk.sphere(5, seed=0)
+    limit = ntk.deep_mlp(points, 1, normalised=False)
+    far = [np.abs(2 * ntk.wide_mlp(points, width, seed=0) - limit).max() for width in (100, 400_000)]
+    assert far[1] < 0.02 < far[0], "the closed form has a diagonal of 2, the mean over hidden units of 1"
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_layers_of_infinite_width_against_gaussian_draws(normalised: bool) -> None:
+    """The mean over Gaussian pairs of the activations' and the slopes' products, at one angle."""
+    cosine = 0.3
+    generator = np.random.default_rng(0)
+    first, other = generator.standard_normal((2, 4_000_000))
+    second = cosine * first + math.sqrt(1 - cosine**2) * other
+    shift = 1 / math.sqrt(2 * math.pi) if normalised else 0.0
+    scale = 1 / math.sqrt(0.5 - shift**2)
+    active = np.mean((np.maximum(first, 0) - shift) * (np.maximum(second, 0) - shift)) * scale**2
+    slopes = np.mean((first > 0) & (second > 0)) * scale**2
+    points = np.array([[1.0, 0.0], [cosine, math.sqrt(1 - cosine**2)]])
+    found = ntk.deep_mlp(points, 1, normalised=normalised)
+    assert found[0, 1] == pytest.approx(cosine * slopes + active, abs=3e-3)
+    assert np.allclose(np.diag(found), 1 + 0.5 * scale**2), "slopes of one sample with itself are on half of the time"
+
+
+def test_a_small_record_and_its_views(tmp_path: Path) -> None:
+    seen: list[str] = []
+    found = ntk.ntk(heads=(1, 8), samples=4, seeds=2, progress=seen.append)
+    assert seen == [f"design {n} of 12" for n in range(1, 13)]
+    assert [row.heads for row in found.of("split")[3]] == [1, 8]
+    widths = {row.heads * row.head_dim for row in found.transformers if row.regime == "split"}
+    assert widths == {32}
+    for rows in found.of("fixed", equal_params=True).values():
+        assert max(row.params for row in rows) / min(row.params for row in rows) < 1.02
+    found.write(tmp_path / "paper" / "ntk.json")
+    assert ntk.TangentKernels.read(tmp_path / "paper" / "ntk.json") == found
+    view = view_of("tangent-kernels")
+    assert view.table(found).row_count == len(ntk.WIDTHS) + 2 * len(ntk.DEPTHS) + 12
+    assert len(view.figure(found, None).axes) == 4
+    claims = {claim.id: claim for claim in judged(Evidence(tmp_path))}
+    assert claims["ntk-mlp-depth"].status == "holds"
+    assert claims["ntk-heads"].parts[0].name == "3 layers"
+
+
+def test_recipes_without_images_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="recipe must be one of images, got"):
+        ntk.ntk(recipe="listops", samples=2)
