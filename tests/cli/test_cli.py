@@ -40,8 +40,18 @@ def test_paper_as_a_table_and_as_markdown() -> None:
     assert "119,589,889" in table
     assert "split, head_dim 32" in table
     markdown = call("paper", "--table", "Tab. 1", "--markdown").stdout.splitlines()
-    assert markdown[0].startswith("| table | model |")
-    assert markdown[3].endswith("| 84 M | 84,182,017 | split, head_dim 32 | matches |")
+    recount = markdown[markdown.index("## The tables, recounted") :]
+    assert recount[2].startswith("| table | model |")
+    assert recount[5].startswith("| Tab. 1 | Crammed BERT | lean | 10 | 24 |")
+    assert "84 M | 84,182,017 | split, head_dim 32 | matches |" in recount[5]
+
+
+def test_paper_shows_one_figure_and_its_claims() -> None:
+    shown = call("paper", "--table", "fig. 8").stdout
+    assert "Figure 8, caption" in shown
+    assert "Of 3 claims" in shown
+    assert "Theorem 3.2" not in shown
+    assert "recount" not in shown, "no table is part of it"
 
 
 def test_models_lists_names() -> None:
@@ -53,7 +63,7 @@ def test_models_lists_names() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["paper", "--table", "Tab. 9"], 'there is no table "Tab. 9"; there are "Tab. 1"'),
+        (["paper", "--table", "Tab. 9"], 'there is no table or figure "Tab. 9"; there are "Tab. 1" to'),
         (["paper", "--json", "--markdown"], "--json and --markdown exclude each other"),
         (["models", "zzz"], "no model name contains 'zzz'"),
     ],

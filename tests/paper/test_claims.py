@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from markupsafe import escape
 
 from leanformer.cli.shared import app
 from leanformer.experiments import recipes
@@ -25,6 +26,7 @@ from leanformer.paper.record import CLAIM_STATUSES, LEANER, QUALITY, Scorecard
 from leanformer.paper.rules import NO_RECORD, Finding, all_of, decided, gain, slope_of, worst_of
 from leanformer.paper.scorecard import paper
 from leanformer.report import claims as page
+from leanformer.report.figures.claim import draw
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "findings" / "scorecard.md"
@@ -117,6 +119,30 @@ def test_the_committed_record_has_todays_claims(record: Scorecard) -> None:
     committed = Scorecard.read(ROOT / "results" / "paper" / "scorecard.json")
     assert {claim.id: claim for claim in committed.claims} == {claim.id: claim for claim in record.claims}
     assert [claim.id for claim in committed.claims] == [claim.id for claim in record.claims]
+    assert committed.figures == record.figures
+
+
+def test_the_figures_of_the_paper_are_on_the_page_beside_their_claims(record: Scorecard) -> None:
+    assert [figure.number for figure in record.figures] == sorted(figure.number for figure in record.figures)
+    assert {figure.number for figure in record.figures} >= {2, 3, 4, 5, 6, 7, 8}
+    text = page.html(record)
+    _, _, after = text.partition('<article id="figure-3-deep">')
+    own, _, _ = after.partition("</article>")
+    titles = [figure.title for figure in record.figures if figure.number == 3]
+    assert len(titles) == 2
+    assert all(f"Figure 3: {escape(title)}</a>" in own for title in titles)
+    named = next(claim for claim in record.claims if claim.id == "memory-falls")
+    assert named.places == {"Figure 6", "Figure 7"}
+    assert paper(results=ROOT / "results", table="Fig. 8").figures == tuple(f for f in record.figures if f.number == 8)
+    assert paper(results=ROOT / "results", table="Tab. 4").figures == ()
+
+
+def test_drawings_of_claims_name_the_limit_and_the_ends(record: Scorecard) -> None:
+    found = {claim.id: re.findall(r"<text[^>]*>([^<]*)</text>", draw(claim)) for claim in record.claims}
+    assert found["figure-3-deep"] == ["at least 0", "1.07"], "the low end has no place beside the limit"
+    assert found["accuracy-vit-b"] == [], "no number"
+    for claim in record.claims:
+        assert bool(found[claim.id]) == any(math.isfinite(part.value) for part in claim.judged), claim.id
 
 
 def test_the_page_is_self_contained_and_escaped(record: Scorecard, tmp_path: Path) -> None:
@@ -125,11 +151,13 @@ def test_the_page_is_self_contained_and_escaped(record: Scorecard, tmp_path: Pat
     text = page.html(changed)
     assert "<script" not in text
     assert "&lt;script&gt;" in text
-    assert not re.search(r"(src|href)=|@import|https?://(?!www\.w3)", text)
+    assert not re.search(r'(src="(?!data:)|href="(?!#))|@import|https?://(?!www\.w3)', text)
     assert text.count("<article") == text.count("<svg") == len(record.claims)
+    assert text.count('src="data:image/svg+xml;base64,') == text.count("<figure id=") == len(record.figures)
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= set(re.findall(r'id="([^"]+)"', text))
     several = next(claim for claim in record.claims if len(claim.parts) > 2)
     strange = several.parts[0].model_copy(update={"name": "<b>&", "low": -1.0, "high": 2.0})
-    drawn = page.drawing(several.model_copy(update={"parts": (strange, *several.parts[1:])}))
+    drawn = draw(several.model_copy(update={"parts": (strange, *several.parts[1:])}))
     assert drawn.count("<circle") == len(several.parts)
     assert "<b>" not in drawn
     assert "&lt;b&gt;&amp;: " in drawn
@@ -179,15 +207,26 @@ def test_the_number_that_is_shown_is_the_one_that_decides(record: Scorecard, tmp
     assert len(with_limits) > 55
     without = {claim.id for claim in record.claims if claim.value is not None and claim.limit is None}
     assert all(name.endswith("-share") for name in without), "only printed percentages are compared by rounding"
-    text = page.drawing(next(claim for claim in record.claims if claim.id == "theorem-edge"))
+    text = draw(next(claim for claim in record.claims if claim.id == "theorem-edge"))
     assert "asked for is at most 5" in text
 
 
-def test_a_table_alone_and_folders_that_are_not_there(tmp_path: Path) -> None:
+def test_a_table_alone_and_folders_that_are_not_there(record: Scorecard, tmp_path: Path) -> None:
     found = paper(results=ROOT / "results", table="Tab. 2", memory=False)
     assert {row.table for row in found.rows} == {"Tab. 2"}
     assert {claim.where.split(",")[0] for claim in found.claims} == {"Table 2"}
     assert all(row.memory is None for row in found.rows)
+    whole = {claim.id: claim for claim in record.claims}
+    without = paper(results=ROOT / "results", memory=False)
+    assert {claim.id: claim for claim in without.claims} == whole, "what is not shown is judged by all the same"
+    assert paper(results=ROOT / "results", table="Figure 7").claims == tuple(
+        claim
+        for claim in record.claims
+        if (claim.where.startswith("Table 5") and "Figure 7" in claim.where) or claim.id == "memory-falls"
+    )
+    for wrong in ("Tab. 7", "Fig. 0", "Figure", "3"):
+        with pytest.raises(ValueError, match=f'there is no table or figure "{wrong}"; there are "Tab. 1" to "Tab. 6"'):
+            paper(results=ROOT / "results", table=wrong)
     with pytest.raises(ValueError, match="nowhere is not a folder of results"):
         paper(results=tmp_path / "nowhere")
 

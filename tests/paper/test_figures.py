@@ -1,18 +1,23 @@
 """The paper's figures and tables as commands: trained small, drawn in the paper's form, or planned with their cost."""
 
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import pytest
 
 from leanformer.experiments import recipes
+from leanformer.experiments.sweep_records import Sweep
+from leanformer.foundation.records.circumstances import fields_of
 from leanformer.paper import figures
 from leanformer.paper.construction import Construction, construction
 from leanformer.paper.drawn import PaperFigure
-from leanformer.paper.figures import NUMBERS, figure
+from leanformer.paper.figures import NUMBERS, drawn, figure
 from leanformer.paper.parts import parts
 from leanformer.paper.tables import table
 from support import tiny_run
+
+PAPER = Path(__file__).parents[2] / "results" / "paper"
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +60,27 @@ def test_a_figure_of_another_recipe_has_its_sizes() -> None:
         figure(3, recipe="imagenet-davit-base")
     with pytest.raises(ValueError, match="recipe is for figures that are trained here, at laptop scale"):
         figure(6, recipe="digits")
+
+
+@pytest.mark.parametrize("place", sorted(path.parent.name for path in PAPER.glob("figure-[34589]*/figure.json")))
+def test_committed_figures_show_what_their_grids_have(place: str) -> None:
+    number, _, recipe = place.removeprefix("figure-").partition("-")
+    study = figures.STUDIES[int(number)]
+    study = study.on(recipe) if recipe else study
+    committed = PaperFigure.read(PAPER / place / "figure.json")
+    again = drawn(int(number), study, Sweep.read(PAPER / f"grid-{study.recipe}" / "sweep.json"))
+    assert again.changed(**fields_of(committed)) == committed
+    assert len(committed.points) == prod(map(len, study.axes.values()))
+    assert (PAPER / place / f"figure-{number}.png").is_file()
+
+
+def test_figure_5_has_a_panel_for_each_depth_and_a_line_for_each_mlp() -> None:
+    record = PaperFigure.read(PAPER / "figure-5" / "figure.json")
+    assert {point.panel for point in record.points} == {"8 layers", "5 layers", "4 layers"}
+    assert {point.line for point in record.points} == {"MLP 256", "MLP 512"}
+    notes = {(point.panel, point.line, point.x): point.note for point in record.points}
+    assert notes["8 layers", "MLP 256", 4] == "", "the original"
+    assert notes["4 layers", "MLP 256", 4] == "-49 %"
 
 
 def test_a_figure_is_planned_at_the_papers_scale(tmp_path: Path) -> None:

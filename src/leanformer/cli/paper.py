@@ -60,7 +60,9 @@ def paper(
         bool,
         typer.Option("--markdown", help="Print Markdown: every column of claims and recount.", rich_help_panel=OUTPUT),
     ] = False,
-    table: Annotated[str, typer.Option(help='Only this table or figure, such as "Tab. 4" or "Fig. 3".')] = "",
+    table: Annotated[
+        str, typer.Option(metavar="PLACE", help='Only this table or figure, such as "Tab. 4" or "Fig. 8".')
+    ] = "",
     without_memory: Annotated[
         bool, typer.Option("--no-memory", help="Leave out the training memory of Tables 4 and 5.")
     ] = False,
@@ -98,10 +100,11 @@ def paper(
     if as_json:
         print_json(record.to_dict())
     elif as_markdown:
-        print(claims.markdown(record) if not table else scorecard.markdown(record))
+        print(claims.markdown(record))
     else:
         output.print(claims.terminal_table(record))
-        output.print(scorecard.terminal_table(record))
+        if record.rows:
+            output.print(scorecard.terminal_table(record))
         for sentence in scorecard.sentences(record):
             output.print(sentence)
 

@@ -437,12 +437,3 @@ ROWS: tuple[Row, ...] = (*LANGUAGE, *LONG_RANGE_ARENA, *FIGURE_3, *VISION)
 
 LEAN_MODELS: Mapping[str, Row] = MappingProxyType({row.lean_name: row for row in ROWS if row.lean_name})
 """The paper's lean models by the name that creates them."""
-
-
-def rows_of(table: str = "") -> tuple[Row, ...]:
-    """The rows of one table, such as "Tab. 4"; all rows by default."""
-    found = tuple(row for row in ROWS if table in ("", row.table))
-    if not found:
-        known = ", ".join(dict.fromkeys(f'"{row.table}"' for row in ROWS))
-        raise ValueError(f'there is no table "{table}"; there are {known}')
-    return found

@@ -67,6 +67,12 @@ class Evidence:
     def figure(self, name: str) -> PaperFigure | None:
         return self._record(PaperFigure, f"{name}/figure.json")
 
+    def figures(self) -> tuple[PaperFigure, ...]:
+        """The paper's figures that were drawn here, in the paper's order."""
+        places = [] if self.folder is None else sorted(self.folder.glob("paper/figure-*/figure.json"))
+        found = (self.figure(f"paper/{place.parent.name}") for place in places)
+        return tuple(sorted((one for one in found if one and one.points), key=lambda one: one.number))
+
     def counts(self) -> TokenCounts | None:
         return self._record(TokenCounts, "paper/counts.json")
 

@@ -114,9 +114,8 @@ def drawn(number: int, study: Study, swept: Sweep, folder: Path | None = None) -
         number=number,
         title=f"{study.title} ({study.recipe})",
         scale="laptop",
-        x_label="MLP width / token width" if number == 4 else "parameters saved, %" if number == 5 else first,
+        x_label="MLP width / token width" if number == 4 else first,
         y_label="κ, mean and median over layers" if number == 2 else f"{swept.metric.name}{unit}",
-        joined=number != 5,
         log_y=number == 2,
         points=made,
         original=base.score.mean if base and base.score and number != 2 else None,
@@ -152,15 +151,14 @@ def _score_point(study: Study, cell: SweepCell, base: SweepCell | None, swept: S
     x = float(cell.values[first])
     if first == "mlp_dim" and swept.original is not None:
         x /= swept.original.stages[0].width
-    note = f"{(cell.params or 0) / 1e3:.0f}k"
-    if len(others) > 1 and base is not None and cell.params and base.params:  # Figure 5: by what is saved
-        x = 100 * (1 - cell.params / base.params)
-        note = f"{cell.values['depth']} × {cell.values['heads']}, MLP {cell.values['mlp_dim']}"
-    panel = counted(cell.values["depth"], "layer") if "depth" in others and len(others) == 1 else ""
-    interval = (cell.score.t.low, cell.score.t.high) if cell.score.t else (None, None)
-    return FigurePoint(
-        panel=panel, line="ours", x=x, y=cell.score.mean, low=interval[0], high=interval[1], note=note, better=better
-    )
+    note, line = f"{(cell.params or 0) / 1e3:.0f}k", "ours"
+    if "mlp_dim" in others:  # Figure 5: a line for each MLP, and by how much the parameters change
+        line = f"MLP {cell.values['mlp_dim']}"
+        if base is not None and cell.params and base.params:
+            note = "" if cell is base else f"{round(100 * (cell.params / base.params - 1)):+d} %"
+    panel = counted(cell.values["depth"], "layer") if "depth" in others else ""
+    low, high = (cell.score.t.low, cell.score.t.high) if cell.score.t else (None, None)
+    return FigurePoint(panel=panel, line=line, x=x, y=cell.score.mean, low=low, high=high, note=note, better=better)
 
 
 def _kappa_points(records: Sequence[Comparison], shown: Sequence[SweepCell]) -> tuple[FigurePoint, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, get_args
@@ -10,6 +11,7 @@ from pydantic import ConfigDict, PlainSerializer
 
 from leanformer.foundation.records.base import PlainArchitecture, RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord
+from leanformer.paper.drawn import PaperFigure
 
 Numbers = int | tuple[int, ...]
 """One number, or one per stage."""
@@ -170,6 +172,12 @@ class Claim(RecordPart):
     """What a test at the paper's scale takes: device, hours and data."""
 
     @property
+    def places(self) -> set[str]:
+        """The figures and tables of its paper that it is about, such as "Figure 6" and "Figure 7"."""
+        named = re.findall(r"(Figure|Table)s? (\d+(?:(?:, | and )\d+)*)", self.where)
+        return {f"{kind} {number}" for kind, numbers in named for number in re.findall(r"\d+", numbers)}
+
+    @property
     def judged(self) -> tuple[ClaimPart, ...]:
         """The numbers that were judged: its parts, or its own."""
         if self.parts or self.value is None:
@@ -182,12 +190,14 @@ class Scorecard(DatedRecord):
     """The whole scorecard."""
 
     kind: ClassVar[str] = "scorecard"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     summary: str
     rows: tuple[ScorecardRow, ...]
     settings: tuple[CitedSetting, ...] = ()
     claims: tuple[Claim, ...] = ()
+    figures: tuple[PaperFigure, ...] = ()
+    """The paper's figures, drawn of the records; claims about a figure rest on the same runs."""
 
     def glance(self) -> str:
         return self.claims_summary if self.claims else self.summary
@@ -221,7 +231,9 @@ WORDS: dict[ClaimStatus, tuple[str, str]] = {
 
 
 def summary_of(rows: Sequence[ScorecardRow]) -> str:
-    """How many printed counts hold, in a sentence."""
+    """How many printed counts hold, in a sentence; nothing where no count is printed."""
+    if not rows:
+        return ""
     counts = Counter(row.status for row in rows)
     printed = len(rows) - counts["not printed"]
     return (

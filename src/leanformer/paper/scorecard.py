@@ -12,13 +12,16 @@ from leanformer.architecture import Architecture
 from leanformer.foundation.records.circumstances import circumstances, fields_of
 from leanformer.foundation.records.keeping import publish
 from leanformer.models import families
-from leanformer.models.published import ROWS, PrintedCount, Row, rows_of
+from leanformer.models.published import ROWS, PrintedCount, Row
 from leanformer.paper.cited import cited_settings
 from leanformer.paper.claims import judged
 from leanformer.paper.evidence import SCORECARD, Evidence, committed_results
 from leanformer.paper.memory import add_memory
 from leanformer.paper.record import CitedSetting, Printed, Scorecard, ScorecardRow, Status, summary_of
 from leanformer.paper.training_costs import training_cost
+
+PRINTED = {"Table": range(1, 7), "Figure": range(1, 10)}
+"""The tables and figures of "Leaner Transformers"."""
 
 
 def paper(
@@ -34,7 +37,7 @@ def paper(
 
     Args:
         results: a folder of records [default: results/ here, or those of the package].
-        table: only rows and claims of this table or figure, such as "Tab. 4" or "Fig. 3".
+        table: only rows, claims and figures of this table or figure, such as "Tab. 4" or "Fig. 8".
         recount: whether to build and count every model again, which takes a minute, in place of the recorded counts.
         memory: whether to count, or show, the training memory of image models too.
         out: a folder for scorecard.json, scorecard.md and scorecard.html; none are written by default.
@@ -43,29 +46,60 @@ def paper(
     folder = committed_results() if results is None else Path(results)
     if folder is not None and not folder.is_dir():
         raise ValueError(f"{folder} is not a folder of results")
-    wanted = rows_of(table)
-    if recount or folder is None or not (folder / SCORECARD).is_file():
-        counted = scorecard(wanted, memory=memory, progress=progress)
-    else:
-        counted = _recorded(Scorecard.read(folder / SCORECARD), wanted, memory)
+    place = _place(table)
+    counted = _counted(folder, [row for row in ROWS if _is_at(row, place)] if recount else [], memory, progress)
     progress("reading records")
-    claims = judged(Evidence(folder, counted.rows, counted.settings))
-    number = table.replace("Tab.", "Table").replace("Fig.", "Figure")
-    shown = tuple(claim for claim in claims if re.search(rf"{re.escape(number)}(?!\d)", claim.where) or not table)
-    record = counted.changed(claims=shown)
+    evidence = Evidence(folder, counted.rows, counted.settings)
+    claims, figures = judged(evidence), evidence.figures()
+    rows = [row for row in counted.rows if _is_at(row, place)]
+    shown = rows if memory else [row.model_copy(update={"memory": None}) for row in rows]
+    record = counted.changed(
+        rows=tuple(shown),
+        summary=summary_of(shown),
+        claims=tuple(claim for claim in claims if not place or place in claim.places),
+        figures=tuple(figure for figure in figures if place in ("", f"Figure {figure.number}")),
+    )
     if out is not None:
         publish(record, Path(out) / "scorecard.json", say=progress)
     return record
 
 
-def _recorded(record: Scorecard, wanted: Sequence[Row], memory: bool) -> Scorecard:
-    """The recorded counts of some rows."""
-    keys = {(row.table, row.model, row.variant, row.depth, row.heads) for row in wanted}
-    rows = [r for r in record.rows if (r.table, r.model, r.variant, r.printed.depth, r.printed.heads) in keys]
-    if len(rows) < len(keys):
-        raise ValueError("the recorded scorecard lacks rows of the tables: count them again with recount")
-    rows = rows if memory else [row.model_copy(update={"memory": None}) for row in rows]
-    return record.changed(rows=tuple(rows), summary=summary_of(rows))
+def _place(table: str) -> str:
+    """A table or figure by its full name, which places and claims have."""
+    found = re.fullmatch(r"(tab|fig)(?:le|ure|\.)? *(\d+)", table.strip(), re.IGNORECASE)
+    kind = {"tab": "Table", "fig": "Figure"}[found[1].lower()] if found else ""
+    if table and (found is None or int(found[2]) not in PRINTED[kind]):
+        raise ValueError(
+            f'there is no table or figure "{table}"; there are "Tab. 1" to "Tab. {PRINTED["Table"][-1]}" and "Fig. 1" '
+            f'to "Fig. {PRINTED["Figure"][-1]}"'
+        )
+    return f"{kind} {int(found[2])}" if found else ""
+
+
+def _is_at(row: Row | ScorecardRow, place: str) -> bool:
+    return not place or _place(row.table) == place
+
+
+def _counted(folder: Path | None, again: Sequence[Row], memory: bool, progress: Callable[[str], Any]) -> Scorecard:
+    """All rows as they are recorded, with those that are to be counted again; without a record all are counted."""
+    if folder is None or not (folder / SCORECARD).is_file():
+        return scorecard(memory=memory, progress=progress)
+    recorded = Scorecard.read(folder / SCORECARD)
+    found = {_key(row): row for row in recorded.rows}
+    if len(again) == len(ROWS):
+        return scorecard(memory=memory, progress=progress)
+    if missing := [row for row in ROWS if _key(row) not in found]:
+        raise ValueError(f"the recorded scorecard lacks {missing[0].model}: count its rows again with recount")
+    if not again:
+        return recorded
+    renewed = scorecard(again, memory=memory, progress=progress)
+    rows = {**found, **{_key(row): row for row in renewed.rows}}
+    return recorded.changed(rows=tuple(rows.values()), **fields_of(renewed))
+
+
+def _key(row: Row | ScorecardRow) -> tuple[Any, ...]:
+    printed = row if isinstance(row, Row) else row.printed
+    return row.table, row.model, row.variant, printed.depth, printed.heads
 
 
 def scorecard(

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import math
+from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-from markupsafe import escape as escape_html
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
 from leanformer.foundation.records.files import write_text
-from leanformer.paper.record import CLAIM_STATUSES, Claim, ClaimPart, ClaimStatus, Scorecard
+from leanformer.paper.drawn import PaperFigure
+from leanformer.paper.record import CLAIM_STATUSES, LEANER, Claim, Scorecard
 from leanformer.report import scorecard, tables
-
-MARKS: dict[ClaimStatus, tuple[str, str, str]] = {
-    "holds": ("✓", "green", "#3a7d44"),
-    "holds under another reading": ("≈", "yellow", "#7a8a2a"),
-    "does not hold here": ("✗", "red", "#b3261e"),
-    "cannot tell": ("?", "cyan", "#c98a00"),
-    "not testable here": ("·", "dim", "#8a919e"),
-}
-"""Sign, colour in a terminal, and colour on the page."""
-WIDTH, HEIGHT = 220, 34
-ROW = 14
-"""Height of every further row of a drawing."""
+from leanformer.report.figures.claim import MARKS
+from leanformer.report.figures.claim import draw as draw_claim
+from leanformer.report.figures.paper import draw as draw_figure
+from leanformer.report.figures.style import svg
 
 
 def terminal_table(record: Scorecard) -> Table:
@@ -78,7 +69,7 @@ def markdown(record: Scorecard) -> str:
             for ours in ["the same" if row.same else "differs"]
         ]
         parts += ["## Settings of the cited code", _table(head, rows)]
-    parts += ["## The tables, recounted", scorecard.markdown(record)]
+    parts += ["## The tables, recounted", scorecard.markdown(record)] if record.rows else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -108,7 +99,18 @@ def html(record: Scorecard) -> str:
     )
     counts = [(status, sum(claim.status == status for claim in record.claims)) for status in CLAIM_STATUSES]
     return environment.get_template("claims.html.jinja").render(
-        record=record, counts=counts, marks=MARKS, drawing=drawing, recount=_recount(record), beyond=BEYOND.lower()
+        record=record,
+        counts=counts,
+        marks=MARKS,
+        drawing=draw_claim,
+        figures=_drawn(record.figures),
+        figures_of=lambda claim: [
+            (number, figure)
+            for number, figure in enumerate(record.figures, 1)
+            if claim.paper == LEANER and not claim.extension and f"Figure {figure.number}" in claim.places
+        ],
+        recount=_recount(record),
+        beyond=BEYOND.lower(),
     )
 
 
@@ -119,46 +121,9 @@ def _recount(record: Scorecard) -> list[Sequence[str]]:
     ]
 
 
-def drawing(claim: Claim) -> Markup:
-    """The numbers that were judged, one row each, with their intervals and limits, in the colours of their statuses."""
-    rows = [row for row in claim.judged if all(map(math.isfinite, (row.value, *row.ends)))]
-    if not rows:
-        shade = MARKS[claim.status][2]
-        body = f'<circle cx="{WIDTH / 2:g}" cy="{HEIGHT / 2:g}" r="5" fill="none" stroke="{shade}" stroke-width="2"/>'
-        return _svg(body, HEIGHT, "no number")
-    ends = [end for row in rows for end in (row.value, *row.ends, *([row.limit.value] if row.limit else []))]
-    left, reach = min(ends), (max(ends) - min(ends)) or 1.0
-
-    def place(value: float) -> float:
-        return 10 + (WIDTH - 20) * (value - left) / reach
-
-    height = HEIGHT + ROW * (len(rows) - 1)
-    body = ""
-    for number, row in enumerate(rows):
-        middle, shade = HEIGHT / 2 + ROW * number, MARKS[row.status][2]
-        low, high = row.ends
-        if row.limit:
-            x, half = place(row.limit.value), HEIGHT / 2 - 2 if len(rows) == 1 else ROW / 2
-            body += f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{middle - half:g}" y2="{middle + half:g}" stroke="#8a919e"/>'
-        body += (
-            f'<g><title>{escape_html(_words(row))}</title><line x1="{place(low):.1f}" x2="{place(high):.1f}" '
-            f'y1="{middle:g}" y2="{middle:g}" stroke="{shade}" stroke-width="3"/>'
-            f'<circle cx="{place(row.value):.1f}" cy="{middle:g}" r="{4 if len(rows) > 1 else 5}" fill="{shade}"/></g>'
-        )
-    return _svg(body, height, "; ".join(map(_words, rows)))
-
-
-def _words(part: ClaimPart) -> str:
-    low, high = part.ends
-    span = f" from {low:.4g} to {high:.4g}" if low < high else ""
-    wanted = f"; asked for is {part.limit}" if part.limit else ""
-    return f"{f'{part.name}: ' if part.name else ''}{part.value:.4g}{span}{wanted}"
-
-
-def _svg(body: str, height: float, title: str) -> Markup:
-    """A drawing of numbers and colours of ours; the names in it are escaped."""
-    size = f'width="{WIDTH}" height="{height:g}" viewBox="0 0 {WIDTH} {height:g}"'
-    return Markup(f'<svg {size} role="img"><title>{escape_html(title)}</title>{body}</svg>')  # noqa: S704
+def _drawn(figures: Sequence[PaperFigure]) -> list[tuple[PaperFigure, str]]:
+    """Each figure as the source of an image, which keeps the names inside of one drawing apart from the next."""
+    return [(one, f"data:image/svg+xml;base64,{b64encode(svg(draw_figure(one))).decode()}") for one in figures]
 
 
 def write(record: Scorecard, folder: Path) -> list[Path]:

@@ -22,7 +22,11 @@ MARKS = {
 def sentences(record: Scorecard) -> list[str]:
     """What the scorecard shows, in words."""
     claims = [record.claims_summary] if record.claims else []
-    return [*claims, record.summary, *([_memory_sentence(record)] if _memories(record) else [])]
+    return [
+        *claims,
+        *([record.summary] if record.summary else []),
+        *([_memory_sentence(record)] if _memories(record) else []),
+    ]
 
 
 def terminal_table(record: Scorecard) -> Table:

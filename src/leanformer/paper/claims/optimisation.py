@@ -77,7 +77,9 @@ def _more_heads(regime: Regime, *, equal_params: bool) -> Judge:
     def judge(record: TangentKernels) -> Finding:
         found = []
         for depth, rows in record.of(regime, equal_params=equal_params).items():
-            ends = " and ".join(f"{row.kappa:.3g} with {counted(row.heads, 'head')}" for row in (rows[0], rows[-1]))
+            ends = " and ".join(
+                f"{significant(row.kappa)} with {counted(row.heads, 'head')}" for row in (rows[0], rows[-1])
+            )
             slopes = _slopes([row.heads for row in rows], [row.kappas for row in rows])
             found.append(_falling(slopes, f"κ {ends}").called(counted(depth, "layer")))
         return worst_of(found) if found else UNKNOWN

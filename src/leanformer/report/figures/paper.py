@@ -17,6 +17,7 @@ from leanformer.paper.drawn import FigurePoint, PaperFigure
 from leanformer.paper.ntk import TangentKernels
 from leanformer.paper.parts import BlockParts
 from leanformer.paper.record import CLAIM_STATUSES, Scorecard
+from leanformer.report.figures.claim import MARKS
 from leanformer.report.figures.style import (
     FIXED,
     GREY,
@@ -31,6 +32,8 @@ from leanformer.report.figures.style import (
     plain_text,
 )
 
+ANNOTATED_BY_SHARE = 5
+"""The figure whose points say how many parameters they save; others say how many they have."""
 COLOURS = (FIXED, SPLIT, SIMULATION, "#b5838d", "#6b705c", "#e9a23b", INK)
 
 
@@ -56,6 +59,7 @@ def _caption(record: PaperFigure) -> str:
     bars = any(point.low is not None for point in record.points)
     marks = ["bars: 95 % intervals over seeds"] if bars else []
     marks += ["dotted: the original"] if record.original is not None else []
+    marks += ["percent: parameters against the original's"] if record.number == ANNOTATED_BY_SHARE else []
     marks += ["green: better than the original, paired by seed"] if any(p.better for p in record.points) else []
     printed = [f"the paper prints: {'; '.join(record.printed)}"] if record.printed else []
     return "\n".join(filter(None, ["; ".join(marks), *printed]))
@@ -65,9 +69,7 @@ def _panel(axes: Axes, record: PaperFigure, panel: str, points: Sequence[FigureP
     for number, line in enumerate(dict.fromkeys(point.line for point in points)):
         own = sorted((point for point in points if point.line == line), key=lambda point: point.x)
         _line(axes, own, COLOURS[number % len(COLOURS)], "o-" if record.joined else "o")
-    for point in points:
-        if point.note and point.line != "printed":
-            axes.annotate(plain_text(point.note), (point.x, point.y), (3, 5), textcoords="offset points", fontsize=6.5)
+    _notes(axes, points, apart=record.joined)
     if record.original is not None:
         axes.axhline(record.original, color=INK, ls=":", lw=1.2)
     if record.log_y:
@@ -77,6 +79,16 @@ def _panel(axes: Axes, record: PaperFigure, panel: str, points: Sequence[FigureP
         axes.set_xticks(places, [f"{place:g}" for place in places])
     axes.set_title(plain_text(panel))
     axes.set_xlabel(plain_text(record.x_label))
+
+
+def _notes(axes: Axes, points: Sequence[FigurePoint], apart: bool) -> None:
+    """Beside each point; if lines are to be kept apart, above the highest of them and below the others."""
+    highest = {point.x: max(other.y for other in points if other.x == point.x) for point in points}
+    for point in points:
+        if point.line != "printed":
+            beside = (3, -10 if apart and point.y < highest[point.x] else 5)
+            words = plain_text(point.note)
+            axes.annotate(words, (point.x, point.y), beside, textcoords="offset points", fontsize=6.5)
 
 
 def _line(axes: Axes, points: Sequence[FigurePoint], shade: str, style: str) -> None:
@@ -242,11 +254,10 @@ def dots(title: str, names: Sequence[str], values: Sequence[Sequence[float]]) ->
 
 def statuses(record: Scorecard) -> Figure:
     """How many claims have each status."""
-    shades = (THEORY, "#7a8a2a", "#b3261e", "#c98a00", GREY)
 
     def drawing(axes: Axes) -> None:
         counts = [sum(claim.status == status for claim in record.claims) for status in CLAIM_STATUSES]
-        bars = axes.barh(CLAIM_STATUSES, counts, color=shades)
+        bars = axes.barh(CLAIM_STATUSES, counts, color=[MARKS[status][2] for status in CLAIM_STATUSES])
         axes.bar_label(bars, padding=3)
         axes.invert_yaxis()
         axes.set_xlabel("claims")

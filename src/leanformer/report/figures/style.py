@@ -97,6 +97,14 @@ def save(figure: Figure, path: Path, suffixes: Sequence[str] = (".png", ".svg"))
     return files
 
 
+def svg(figure: Figure) -> bytes:
+    """A figure as SVG, whose words stay words; the same figure gives the same bytes."""
+    file = io.BytesIO()
+    with mpl.rc_context({**STYLE, "svg.fonttype": "none"}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
+
+
 def short_name(name: str) -> str:
     return Path(name).name if Path(name).name != "model" else Path(name).parent.name
 
