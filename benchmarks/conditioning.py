@@ -7,9 +7,9 @@ import torch
 from rich.table import Table
 
 import leanformer as lf
-from benchmarks.timing import side_by_side
 from leanformer.conditioning.probing import probe
 from leanformer.conditioning.spectra import condition_number
+from leanformer.costs.timing import side_by_side
 
 SHAPES = [
     # batch, tokens, columns

@@ -8,9 +8,9 @@ import torch
 from rich.table import Table
 
 import leanformer as lf
-from benchmarks.timing import side_by_side
 from leanformer.architecture import Architecture
 from leanformer.costs.closed_forms import Setting, formula
+from leanformer.costs.timing import side_by_side
 
 
 def designs(count: int) -> list[Architecture]:

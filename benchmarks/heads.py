@@ -11,7 +11,7 @@ import torch
 from rich.table import Table
 from torch import Tensor, nn
 
-from benchmarks.timing import paired_ratio
+from leanformer.costs.timing import paired_ratio
 
 WIDTH, TOKENS, BATCH = 768, 197, 2
 HEADS, HEAD_DIM = 4, 64

@@ -7,8 +7,8 @@ from rich.table import Table
 from torch import nn
 from transformers.models.nystromformer.modeling_nystromformer import NystromformerConfig, NystromformerSelfAttention
 
-from benchmarks.timing import side_by_side
 from leanformer.architecture import Stage
+from leanformer.costs.timing import side_by_side
 from leanformer.models.own import nystromformer
 
 TOKENS = (1024, 4096, 8192)

@@ -13,7 +13,7 @@ from leanformer.cli import app
 from leanformer.foundation.records import KINDS, record_class
 
 GROUPS = {
-    "The main jobs": "compare sweep glue judge design measure inherit train status explore",
+    "The main jobs": "compare sweep glue judge design bench measure inherit train status explore",
     "Models": "create build describe architecture_of from_pretrained save_pretrained load_weights export generate "
     "attention_blocks register",
     "Measuring while a model runs": "probe track query_key_ranks trainer_callback lightning_callback",

@@ -16,6 +16,8 @@ _HOMES = {
     "Architecture": "architecture",
     "architecture_of": "models.names",
     "attention_blocks": "models.families",
+    "bench": "experiments.benching",
+    "Bench": "costs.speed",
     "build": "models.families",
     "compare": "experiments.comparison",
     "Comparison": "experiments.comparison_records",
@@ -87,9 +89,11 @@ if TYPE_CHECKING:
     from leanformer.conditioning.query_key import query_key_ranks as query_key_ranks
     from leanformer.conditioning.tracking import track as track
     from leanformer.costs.setting import Setting as Setting
+    from leanformer.costs.speed import Bench as Bench
     from leanformer.designing.plan import DesignPlan as DesignPlan
     from leanformer.designing.plan import Limits as Limits
     from leanformer.designing.plan import design as design
+    from leanformer.experiments.benching import bench as bench
     from leanformer.experiments.comparison import compare as compare
     from leanformer.experiments.comparison_records import Comparison as Comparison
     from leanformer.experiments.forecast import Forecast as Forecast

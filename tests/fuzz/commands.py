@@ -132,6 +132,10 @@ SMALL: dict[str, list[str]] = {
         "--out",
         "{out}",
     ],
+    "bench": [
+        *("{home}/comparison/original/seed-0", "--against", "heads=1", "--batch", "2"),
+        *("--seconds", "0.01", "--out", "{out}"),
+    ],
     "inherit": ["{home}/comparison/original/seed-0", "--heads", "4", "--batch", "2", "--out", "{out}"],
     "status": ["{home}/comparison"],
     "jobs": ["{home}/comparison"],
@@ -187,6 +191,8 @@ LONG = {
     "--tokens",
     "--jobs",
     "--devices",
+    "--seconds",
+    "--decode",
     "--depth",
     "--head-dim",
 }

@@ -10,7 +10,7 @@ from typing import Any
 from typer.exceptions import Abort, TyperException
 
 # Each of these modules adds its commands to the app; --help lists them in this order.
-from leanformer.cli import compare, judge, design, measure, inherit, sweep, train, glue, generate, export  # noqa: F401  # isort: skip
+from leanformer.cli import compare, judge, design, bench, measure, inherit, sweep, train, glue, generate, export  # noqa: F401  # isort: skip
 from leanformer.cli import status, explore, report, recipes, models, paper, schema  # noqa: F401  # isort: skip
 from leanformer.cli.shared import app, messages
 from leanformer.foundation.machine import check_processes, disconnect, is_first_process

@@ -80,12 +80,13 @@ def sampled(
 ) -> Iterator[int]:
     """Generated tokens, one after another."""
     longest = int(cast(Any, model).config.max_position_embeddings)
+    device = next(model.parameters()).device
     draw = torch.Generator().manual_seed(seed)
     seen, cache = list(ids)[-longest:], None
     fresh = seen
     for _ in range(tokens):
-        output = model(input_ids=torch.tensor([fresh]), past_key_values=cache, use_cache=True)
-        token = _chosen(output.logits[0, -1].float(), temperature, top_k, draw)
+        output = model(input_ids=torch.tensor([fresh], device=device), past_key_values=cache, use_cache=True)
+        token = _chosen(output.logits[0, -1].float().cpu(), temperature, top_k, draw)
         yield token
         seen, fresh, cache = [*seen, token], [token], output.past_key_values
         if len(seen) > longest:  # out of positions: start again from the latest half

@@ -22,6 +22,7 @@ KINDS = {
     "measurement": "leanformer.conditioning.measurement:Measurement",
     "heads": "leanformer.conditioning.heads:HeadsMeasurement",
     "ranks": "leanformer.conditioning.measurement:Ranks",
+    "bench": "leanformer.costs.speed:Bench",
     "theory": "leanformer.conditioning.theory:Theory",
     "design": "leanformer.designing.record:DesignRecord",
     "run": "leanformer.training.run:Run",

@@ -22,6 +22,7 @@ VIEWS = {
     "measurement": "leanformer.report.views:MeasurementView",
     "heads": "leanformer.report.views:HeadsView",
     "ranks": "leanformer.report.views:RanksView",
+    "bench": "leanformer.report.bench:BenchView",
     "theory": "leanformer.report.views:TheoryView",
     "design": "leanformer.report.views:DesignView",
     "inheritance": "leanformer.report.views:InheritanceView",

@@ -121,8 +121,9 @@ def _against_one(records: Sequence[HeadsMeasurement], regime: str) -> dict[int, 
     ratios: dict[int, list[float]] = {}
     for record in records:
         alone = _kappa_of(record, 1, regime)
-        for row in _printed_heads(record, regime) if alone is not None else ():
-            ratios.setdefault(row.heads, []).append(row.kappa / alone)
+        if alone is not None:
+            for row in _printed_heads(record, regime):
+                ratios.setdefault(row.heads, []).append(row.kappa / alone)
     return ratios
 
 

@@ -1,0 +1,307 @@
+"""How fast designs run on this device, beside what they are counted to cost.
+
+All designs are built with fresh weights and timed in turns, on random inputs. A training step is forward, the family's
+usual loss, backward and the optimizer's update; `inference` is a forward pass of the same batch, `latency` of one
+sample, and `decoding` generates a text token by token with a cache of keys and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from statistics import median, quantiles
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import nn
+
+from leanformer.architecture import Architecture
+from leanformer.costs.cache import cached_values
+from leanformer.costs.closed_forms import formula
+from leanformer.costs.setting import Optimizer, Setting
+from leanformer.costs.steps import peak_memory
+from leanformer.costs.timing import Times, Way, in_turns, ratio_of
+from leanformer.costs.tracing import Precision
+from leanformer.foundation.formats import percent
+from leanformer.foundation.records.base import PlainArchitecture, RecordPart
+from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
+from leanformer.models import families
+from leanformer.models.base import Attention, Inputs
+from leanformer.models.generation import sampled
+
+Workload = Literal["training", "inference", "latency", "decoding"]
+WORKLOADS: tuple[Workload, ...] = get_args(Workload)
+ORIGINAL = "original"
+MOST_DECODED = 64
+"""Tokens of a text that is generated, if no other number is asked for."""
+
+
+class TimeRatio(RecordPart):
+    """Time over the original's time, round by round: below 1 is faster."""
+
+    mean: float
+    """Geometric."""
+    low: float
+    high: float
+    """The 95 % interval over rounds."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+class Timed(RecordPart):
+    """One design at one workload."""
+
+    workload: Workload
+    seconds: float
+    """Of one call, the median over rounds: a step, a batch, a sample, or a whole generated text."""
+    quartiles: tuple[float, float]
+    slowest: float
+    """The 95th percentile."""
+    rounds: int
+    per_second: float
+    """Samples, or generated tokens."""
+    ratio: TimeRatio | None = None
+    """None for the original."""
+
+
+class Speed(RecordPart):
+    """One design: its counts, and its times."""
+
+    name: str
+    architecture: PlainArchitecture
+    params: int
+    macs: int
+    """Multiply-accumulates of a forward pass per sample."""
+    memory_bytes: int
+    """The most that a training step holds: measured on a GPU, else counted."""
+    cache_bytes: int | None
+    """Keys and values per decoded token, in float32; None for models that do not generate text."""
+    timed: tuple[Timed, ...]
+
+    def at(self, workload: str) -> Timed | None:
+        return next((one for one in self.timed if one.workload == workload), None)
+
+
+class Bench(DatedRecord):
+    """Designs timed side by side, as `leanformer bench` writes them."""
+
+    kind: ClassVar[str] = "bench"
+    version: ClassVar[int] = 2  # files of version 1 have no checksum
+
+    model: str
+    device: str
+    batch: int
+    tokens: int | None
+    decoded: int
+    """Tokens of a generated text."""
+    precision: Precision
+    attention: Attention
+    checkpointing: bool
+    optimizer: Optimizer
+    memory_is: Literal["measured", "counted"]
+    designs: tuple[Speed, ...]
+    """The original first."""
+
+    def glance(self) -> str:
+        return f"{self.model!r} on {self.device}: {'; '.join(self.sentences())}"
+
+    def shares(self, design: Speed) -> dict[str, float]:
+        """What a design takes of the original's counts."""
+        first = self.designs[0]
+        return {
+            "parameters": design.params / first.params,
+            "MACs": design.macs / first.macs,
+            "training memory": design.memory_bytes / first.memory_bytes,
+            **({"cache": design.cache_bytes / first.cache_bytes} if design.cache_bytes and first.cache_bytes else {}),
+        }
+
+    def sentences(self) -> list[str]:
+        if len(self.designs) == 1:
+            rates = ", ".join(f"{one.workload} {one.per_second:,.4g}" for one in self.designs[0].timed)
+            return [f"Samples per second, or tokens where text is decoded: {rates}"]
+        return [self._compared(design) for design in self.designs[1:]]
+
+    def _compared(self, design: Speed) -> str:
+        counts = " and ".join(
+            f"{percent(share)} of the {name}" for name, share in self.shares(design).items() if name != "cache"
+        ).replace(" and ", ", ", 1)
+        times = ", ".join(
+            f"{one.workload} {one.ratio.words}{'' if _differs(one.ratio) else ' (no difference measured)'}"
+            for one in design.timed
+            if one.ratio is not None
+        )
+        return f"{design.name} has {counts}; times divided by the original's: {times}"
+
+
+def _differs(ratio: TimeRatio) -> bool:
+    return not ratio.low <= 1 <= ratio.high
+
+
+def bench_designs(
+    designs: Mapping[str, Architecture],
+    setting: Setting,
+    *,
+    model: str,
+    workloads: Sequence[Workload] | None = None,
+    decoded: int | None = None,
+    device: torch.device,
+    seconds: float,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Bench:
+    """Build the designs and time them in turns; the first is what the others are compared with.
+
+    Args:
+        designs: by name.
+        setting: batch, tokens, precision, kind of attention, checkpointing and optimizer.
+        model: what the original is called.
+        workloads: which of them [default: all that the designs can do].
+        decoded: tokens of a generated text [default: 64, or what fits].
+        device: where to run.
+        seconds: about how long each workload may take, all designs together.
+        progress: is called with what is being timed.
+    """
+    chosen = tuple(workloads) if workloads is not None else _possible(designs)
+    if "decoding" in chosen and not all(map(cached_values, designs.values())):
+        raise ValueError(f"decoding needs a model that predicts the next token, such as gpt2; {model} does not")
+    subjects = {name: _Subject(design, setting, device) for name, design in designs.items()}
+    decoded = min([decoded or MOST_DECODED, *(subject.longest for subject in subjects.values() if subject.longest)])
+    wait: Way = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    times: dict[Workload, Times] = {}
+    with ExitStack() as settings:
+        for subject in subjects.values():
+            settings.enter_context(subject.family.configure(subject.model, setting.attention, setting.checkpointing))
+        for workload in chosen:
+            progress(workload)
+            ways = {name: subject.way(workload, decoded) for name, subject in subjects.items()}
+            times[workload] = in_turns(ways, seconds, wait)
+        progress("memory")
+        memory = {name: subject.memory() for name, subject in subjects.items()}
+    amounts = {"training": setting.batch, "inference": setting.batch, "latency": 1, "decoding": decoded}
+    return Bench(
+        model=model,
+        device=_named(device),
+        batch=setting.batch,
+        tokens=next((subject.tokens for subject in subjects.values()), None),
+        decoded=decoded,
+        precision=setting.precision,
+        attention=setting.attention,
+        checkpointing=setting.checkpointing,
+        optimizer=setting.optimizer,
+        memory_is="measured" if device.type == "cuda" else "counted",
+        designs=tuple(
+            Speed(
+                name=name,
+                architecture=design,
+                params=formula(design, setting).parameters(design).total,
+                macs=formula(design, setting).cost(design, setting).forward_macs // setting.batch,
+                memory_bytes=memory[name],
+                cache_bytes=4 * cached_values(design) or None,
+                timed=tuple(_timed(workload, name, times[workload], amounts[workload]) for workload in chosen),
+            )
+            for name, design in designs.items()
+        ),
+        **fields_of(circumstances()),
+    )
+
+
+def _possible(designs: Mapping[str, Architecture]) -> tuple[Workload, ...]:
+    return tuple(one for one in WORKLOADS if one != "decoding" or all(map(cached_values, designs.values())))
+
+
+def _timed(workload: Workload, name: str, times: Times, amount: int) -> Timed:
+    own, first = times[name], next(iter(times.values()))
+    quarters, twentieths = quantiles(own, n=4, method="inclusive"), quantiles(own, n=20, method="inclusive")
+    return Timed(
+        workload=workload,
+        seconds=median(own),
+        quartiles=(quarters[0], quarters[2]),
+        slowest=twentieths[-1],
+        rounds=len(own),
+        per_second=amount / median(own),
+        ratio=None if own is first else TimeRatio(**ratio_of(own, first)._asdict()),
+    )
+
+
+def _named(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+class _Subject:
+    """A built design and what can be timed of it."""
+
+    def __init__(self, architecture: Architecture, setting: Setting, device: torch.device) -> None:
+        self.architecture, self.setting, self.device = architecture, setting, device
+        self.family = families.family(architecture.family)
+        self.model = self.family.build(architecture, device=device)
+        self.batch = self._inputs(setting.batch)
+        self.longest = int(getattr(getattr(self.model, "config", None), "max_position_embeddings", 0))
+
+    @property
+    def tokens(self) -> int | None:
+        """Of the texts in a batch."""
+        ids = self.batch.get("input_ids")
+        return None if ids is None else ids.shape[1]
+
+    def _inputs(self, count: int) -> Inputs:
+        found = self.family.example_inputs(self.architecture, count, self.setting.tokens)
+        return {name: tensor.to(self.device) for name, tensor in found.items()}
+
+    def way(self, workload: Workload, decoded: int) -> Way:
+        """What is called to be timed; the model is left in the mode that it needs."""
+        self.model.train(workload == "training")
+        self.model.zero_grad(set_to_none=True)
+        if workload == "training":
+            return self._training()
+        if workload == "decoding":
+            return lambda: self._under_precision(self._decode, decoded)
+        inputs = self.batch if workload == "inference" else self._inputs(1)
+        return lambda: self._under_precision(self._forward, inputs)
+
+    def _under_precision(self, call: Callable[..., object], *arguments: Any) -> object:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.setting.precision == "bfloat16"):
+            return call(*arguments)
+
+    @torch.inference_mode()
+    def _forward(self, inputs: Inputs) -> object:
+        return self.model(**inputs)
+
+    @torch.inference_mode()
+    def _decode(self, tokens: int) -> object:
+        return list(sampled(self.model, [0], tokens, temperature=0, top_k=None, seed=0))
+
+    def _training(self) -> Way:
+        update = _optimizer(self.model, self.setting.optimizer)
+
+        def step() -> None:
+            loss = self._under_precision(self.family.loss, self.model, self.batch)
+            assert isinstance(loss, torch.Tensor)
+            loss.backward()
+            if update is not None:
+                update.step()
+            self.model.zero_grad(set_to_none=True)
+
+        return step
+
+    def memory(self) -> int:
+        """Bytes that one training step holds at most, with parameters and the optimizer's state."""
+        if self.device.type != "cuda":
+            return peak_memory(self.architecture, self.setting)
+        before = torch.cuda.memory_allocated(self.device)
+        own = sum(tensor.numel() * tensor.element_size() for tensor in self.model.parameters())
+        step = self.way("training", 0)
+        step()  # makes the optimizer's state
+        torch.cuda.reset_peak_memory_stats(self.device)
+        step()
+        return torch.cuda.max_memory_allocated(self.device) - before + own
+
+
+RATE = 1e-5
+"""Learning rate of the timed steps, which change nothing that is reported."""
+
+
+def _optimizer(model: nn.Module, kind: Optimizer) -> torch.optim.Optimizer | None:
+    if kind == "adamw":
+        return torch.optim.AdamW(model.parameters(), lr=RATE)
+    return torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9) if kind == "sgd" else None

@@ -1,0 +1,93 @@
+"""Time several ways of doing one thing in turns, so that a change of the machine's load affects all of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, median, stdev
+from typing import NamedTuple
+
+from scipy.stats import t as student
+
+Way = Callable[[], object]
+Times = dict[str, list[float]]
+"""Seconds of one call, by way, round by round."""
+SHORTEST = 0.02
+"""Seconds that a timed span takes at least: shorter calls are repeated, since clocks are coarse."""
+FEWEST, MOST = 5, 200
+"""Rounds."""
+
+
+class Ratio(NamedTuple):
+    """A geometric mean of ratios, one per round, with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def in_turns(ways: Mapping[str, Way], seconds: float, wait: Way = lambda: None) -> Times:
+    """Time every way in every round, for about so many seconds in all, and for five rounds at least.
+
+    Each round begins with another way. One round is not counted, and says how often a short call has to be repeated.
+
+    Args:
+        ways: what is timed, by name.
+        seconds: how long all rounds together may take.
+        wait: returns when the device has done its work.
+    """
+    repeats = {}
+    for name, way in ways.items():
+        way()
+        repeats[name] = max(1, math.ceil(SHORTEST / max(_timed(way, 1, wait), 1e-9)))
+    names, times = list(ways), {name: list[float]() for name in ways}
+    begun = time.perf_counter()
+    for number in range(MOST):
+        if number >= FEWEST and time.perf_counter() - begun > seconds:
+            break
+        turn = number % len(names)
+        for name in (*names[turn:], *names[:turn]):
+            times[name].append(_timed(ways[name], repeats[name], wait))
+    return times
+
+
+def _timed(way: Way, repeats: int, wait: Way) -> float:
+    """Seconds of one call, from several in a row."""
+    wait()
+    start = time.perf_counter()
+    for _ in range(repeats):
+        way()
+    wait()
+    return (time.perf_counter() - start) / repeats
+
+
+def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
+    """Times of ours over times of theirs, round by round."""
+    logs = [math.log(a / b) for a, b in zip(ours, theirs, strict=True)]
+    half = float(student.ppf(0.975, len(logs) - 1)) * stdev(logs) / math.sqrt(len(logs))
+    return Ratio(*(math.exp(fmean(logs) + shift) for shift in (0, -half, half)))
+
+
+def paired_ratio(ours: Way, theirs: Way, rounds: int = 15) -> dict[str, float]:
+    """Time of ours over time of theirs, in so many rounds: the ratio with its interval, and both medians."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for number in range(rounds + 1):
+        order = (0, 1) if number % 2 else (1, 0)
+        for place in order:
+            took = _timed((ours, theirs)[place], 1, lambda: None)
+            if number:  # the first round is a warm-up
+                times[place].append(took)
+    ratio, low, high = ratio_of(*times)
+    return {"ratio": ratio, "low": low, "high": high, "ours_s": median(times[0]), "theirs_s": median(times[1])}
+
+
+def side_by_side(ways: Mapping[str, Way], rounds: int = 7) -> dict[str, float]:
+    """Median seconds of each way, after one round of warm-up."""
+    for way in ways.values():
+        way()
+    times: Times = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            times[name].append(_timed(way, 1, lambda: None))
+    return {name: median(values) for name, values in times.items()}

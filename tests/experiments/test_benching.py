@@ -1,0 +1,137 @@
+"""Designs timed side by side: what is timed is the real thing, and counts are those of the built models."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import leanformer as lf
+from leanformer.architecture import Architecture
+from leanformer.costs import speed
+from leanformer.costs.cache import cached_values
+from leanformer.costs.setting import Setting
+from leanformer.costs.speed import WORKLOADS, Bench
+from leanformer.costs.steps import peak_memory
+from leanformer.models import families
+from support.amount import some
+from support.architectures import SMALL
+from support.command import call
+
+QUICK = {"seconds": 0.01, "batch": 2, "progress": False}
+
+
+@pytest.mark.parametrize("key", some(sorted(SMALL), 6))
+def test_every_family_is_timed_beside_another_design(key: str) -> None:
+    base = SMALL[key]
+    record = lf.bench(base, against={"mlp_dim": [2 * stage.mlp_dim for stage in base.stages]}, **QUICK)
+    workloads = [name for name in WORKLOADS if name != "decoding" or cached_values(base)]
+    assert [one.workload for one in record.designs[0].timed] == workloads
+    for design in record.designs:
+        model = families.build(design.architecture, device="meta")
+        assert design.params == sum(parameter.numel() for parameter in model.parameters())
+        assert design.memory_bytes == peak_memory(design.architecture, Setting(batch=2))
+        for one in design.timed:
+            assert one.rounds == 5
+            assert 0 < one.quartiles[0] <= one.seconds <= one.quartiles[1] <= one.slowest
+            amount = {"latency": 1, "decoding": record.decoded}.get(one.workload, 2)
+            assert one.per_second == pytest.approx(amount / one.seconds)
+            assert (one.ratio is None) == (design is record.designs[0])
+    assert record.shares(record.designs[1])["parameters"] > 1
+
+
+def test_what_is_timed_is_the_real_thing() -> None:
+    torch.manual_seed(0)
+    subject = speed._Subject(SMALL["gpt2"], Setting(batch=2, tokens=5), torch.device("cpu"))
+    before = {name: tensor.clone() for name, tensor in subject.model.state_dict().items()}
+
+    def changed() -> bool:
+        return any(not torch.equal(tensor, before[name]) for name, tensor in subject.model.state_dict().items())
+
+    seen: list[torch.Size] = []
+    subject.model.register_forward_pre_hook(
+        lambda module, args, kwargs: seen.append(kwargs["input_ids"].shape), with_kwargs=True
+    )
+    for workload, shapes in {
+        "inference": [(2, 5)],
+        "latency": [(1, 5)],
+        "decoding": [(1, 1)] * 4,
+        "training": [(2, 5)],
+    }.items():
+        seen.clear()
+        subject.way(workload, 4)()  # type: ignore[arg-type]
+        assert seen == shapes, "with a cache, every token is computed once"
+        assert changed() is (workload == "training")
+        assert subject.model.training is (workload == "training")
+        assert all(parameter.grad is None for parameter in subject.model.parameters())
+
+
+def test_nothing_of_the_caller_is_changed() -> None:
+    torch.manual_seed(3)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    record = lf.bench(SMALL["vit"], threads=threads + 1, **QUICK)
+    assert record.machine.threads == threads + 1
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_designs_are_given_in_every_form(tmp_path: Path) -> None:
+    base = SMALL["vit"]
+    lf.save_pretrained(families.build(base), tmp_path / "saved")
+    other = base.resized(mlp_dim=3 * base.stages[0].mlp_dim)
+    for model in (str(tmp_path / "saved"), tmp_path / "saved", families.build(base)):
+        record = lf.bench(model, against=["heads=1,regime=split", other, "recommended"], what="latency", **QUICK)
+        assert record.designs[0].architecture.stages == base.stages
+        assert record.designs[1].architecture.stages[0].heads == 1
+        assert record.designs[2].architecture.stages == other.stages
+        names = ["original", "heads=1,regime=split", str(other.stages[0]), "recommended"]
+        assert [one.name for one in record.designs] == names
+        assert [one.workload for one in record.designs[3].timed] == ["latency"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"what": "speed"}, "what takes some of training, inference, latency, decoding, got 'speed'"),
+        ({"what": "decoding"}, "decoding needs a model that predicts the next token, such as gpt2; small does not"),
+        ({"against": "heads=2", "what": []}, "what takes some of training, inference, latency, decoding, got ''"),
+        ({"against": "depth=2"}, "against: depth=2 is there already"),
+        ({"against": ["depth=1", {"depth": 1}]}, "against: 1 layer .* is there already"),
+        ({"against": "layers=2"}, 'sizes are given as in "depth=4,heads=8,mlp_dim=128"'),
+        ({"batch": 0}, "batch must be at least 1, got 0"),
+        ({"device": "abacus"}, "device 'abacus' cannot be used here: "),
+        ({"precision": "float16"}, "precision must be float32 or bfloat16, got 'float16'"),
+        ({"threads": 0}, "threads must be a number from 1 on, got 0"),
+        ({"seconds": -1}, "seconds must be a positive number, got -1"),
+    ],
+)
+def test_mistakes(arguments: dict[str, Any], message: str) -> None:
+    base = Architecture.from_dict({**SMALL["vit"].to_dict(), "name": SMALL["vit"].name})
+    assert base.stages[0].depth == 2
+    with pytest.raises(ValueError, match=message.replace("small", base.name)):
+        lf.bench(base, **{**QUICK, **arguments})
+
+
+def test_bench_as_a_user_runs_it(tmp_path: Path) -> None:
+    lf.save_pretrained(families.build(SMALL["gpt2"]), tmp_path / "gpt2")
+    arguments = [str(tmp_path / "gpt2"), "--seconds", "0.01", "--batch", "2", "--decode", "3", "--out", str(tmp_path)]
+    shown = call("bench", *arguments, "--against", "mlp_dim=16", "--json")
+    assert shown.returncode == 0, shown.stderr
+    answer = json.loads(shown.stdout)
+    assert [design["name"] for design in answer["designs"]] == ["original", "mlp_dim=16"]
+    ratio = answer["designs"][1]["timed"][0]["ratio"]
+    assert 0 < ratio["low"] <= ratio["mean"] <= ratio["high"]
+    record = Bench.read(tmp_path / "bench.json")
+    assert record.to_dict() == answer
+    assert record.decoded == 3
+    assert (tmp_path / "bench.png").is_file()
+    assert {row["workload"] for row in record.to_frame().to_dict("records")} == set(WORKLOADS)
+    table = call("bench", *arguments, "--against", "mlp_dim=16").stdout
+    assert "tokens per second" in table
+    assert "mlp_dim=16 has" in table
+    alone = call("bench", *arguments, "--what", "latency").stdout
+    assert "Samples per second, or tokens where text is decoded: latency" in alone
+    wrong = call("bench", *arguments, "--what", "speed")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith("leanformer: --what takes some of training, inference, latency, decoding")
