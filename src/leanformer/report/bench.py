@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from leanformer.architecture import Architecture
 from leanformer.costs.speed import WORKLOADS, Bench, Timed
 from leanformer.foundation.formats import NOTHING, billions, counted, milliseconds, parameters, size
 from leanformer.report import cells, tables
@@ -26,29 +26,7 @@ NAMES = {
 class BenchView(RecordView[Bench]):
     def table(self, record: Bench) -> Table:
         head = ["", *(design.name for design in record.designs)]
-        rows = [
-            ["layers", *(" ".join(str(stage.depth) for stage in one.architecture.stages) for one in record.designs)],
-            ["heads", *(_heads(one.architecture) for one in record.designs)],
-            ["MLP", *(cells.sizes(one.architecture, "mlp_dim") for one in record.designs)],
-            self._row(record, "parameters", "parameters", [parameters(one.params) for one in record.designs]),
-            self._row(record, "MACs per sample, G", "MACs", [billions(one.macs) for one in record.designs]),
-            self._row(
-                record,
-                f"training memory, {record.memory_is}",
-                "training memory",
-                [size(one.memory_bytes) for one in record.designs],
-            ),
-        ]
-        if any(one.cache_bytes for one in record.designs):
-            caches = [size(one.cache_bytes) for one in record.designs]
-            rows.append(self._row(record, "cache per token", "cache", caches))
-        for workload in WORKLOADS:
-            found = [design.at(workload) for design in record.designs]
-            if any(found):
-                unit = "tokens" if workload == "decoding" else "samples"
-                rows.append([NAMES[workload], *map(_time, found)])
-                rows.append([f"  {unit} per second", *(f"{one.per_second:,.4g}" if one else NOTHING for one in found)])
-        return tables.terminal(self.title(record), head, rows)
+        return tables.terminal(self.title(record), head, [*_sizes(record), *_counts(record), *_times(record)])
 
     def title(self, record: Bench) -> str:
         texts = f" of {counted(record.tokens, 'token')}" if record.tokens else ""
@@ -57,13 +35,6 @@ class BenchView(RecordView[Bench]):
             f"{record.model} on {record.device}{threads}: batch {record.batch}{texts}, {record.precision}, "
             f"{record.attention} attention"
         )
-
-    @staticmethod
-    def _row(record: Bench, words: str, name: str, shown: list[str]) -> list[str]:
-        """A count of all designs, and what it is of the original's."""
-        shares = [record.shares(design).get(name) for design in record.designs]
-        others = [text if share is None else f"{text}  {share:.2f}" for text, share in zip(shown, shares, strict=True)]
-        return [words, shown[0], *others[1:]]
 
     def sentences(self, record: Bench) -> list[str]:
         return [f"{words}." for words in record.sentences()]
@@ -88,11 +59,40 @@ def draw(record: Bench) -> Figure:
     return figures.ratios(record, NAMES)
 
 
+def _sizes(record: Bench) -> Iterator[list[str]]:
+    designs = [design.architecture for design in record.designs]
+    yield ["layers", *(" ".join(str(stage.depth) for stage in one.stages) for one in designs)]
+    yield ["heads", *(f"{cells.sizes(one, 'heads')} × {cells.sizes(one, 'head_dim')}" for one in designs)]
+    yield ["MLP", *(cells.sizes(one, "mlp_dim") for one in designs)]
+
+
+def _counts(record: Bench) -> Iterator[list[str]]:
+    designs = record.designs
+    yield _with_shares(record, "parameters", "parameters", [parameters(one.params) for one in designs])
+    yield _with_shares(record, "MACs per sample, G", "MACs", [billions(one.macs) for one in designs])
+    memory = [size(one.memory_bytes) for one in designs]
+    yield _with_shares(record, f"training memory, {record.memory_is}", "training memory", memory)
+    if any(one.cache_bytes for one in designs):
+        yield _with_shares(record, "cache per token", "cache", [size(one.cache_bytes) for one in designs])
+
+
+def _with_shares(record: Bench, words: str, name: str, shown: list[str]) -> list[str]:
+    """A count of all designs, and what it is of the original's."""
+    shares = [record.shares(design).get(name) for design in record.designs[1:]]
+    others = [text if share is None else f"{text}  {share:.2f}" for text, share in zip(shown[1:], shares, strict=True)]
+    return [words, shown[0], *others]
+
+
+def _times(record: Bench) -> Iterator[list[str]]:
+    for workload in WORKLOADS:
+        found = [design.at(workload) for design in record.designs]
+        if any(found):
+            unit = "tokens" if workload == "decoding" else "samples"
+            yield [NAMES[workload], *map(_time, found)]
+            yield [f"  {unit} per second", *(f"{one.per_second:,.4g}" if one else NOTHING for one in found)]
+
+
 def _time(one: Timed | None) -> str:
     if one is None:
         return NOTHING
     return milliseconds(one.seconds) if one.ratio is None else f"{milliseconds(one.seconds)}  {one.ratio.words}"
-
-
-def _heads(architecture: Architecture) -> str:
-    return f"{cells.sizes(architecture, 'heads')} × {cells.sizes(architecture, 'head_dim')}"
