@@ -1,6 +1,7 @@
 """Progress: nothing where nobody is watching, bars in a terminal, bars in a notebook."""
 
 import io
+import re
 from typing import Any
 
 import nbclient
@@ -40,7 +41,10 @@ def test_who_asks_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) 
     train(True)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err == "data: [red]of a test\nthe loss became nan\n"
+    said, first, diverged, last = shown.err.splitlines()
+    assert (said, diverged) == ("data: [red]of a test", "the loss became nan")
+    assert re.fullmatch(r"lean, seed 0: 1 of 2 runs done, about 0\.0 s left", first), "half of all steps are done"
+    assert last == "lean, seed 1: 2 of 2 runs done"
 
 
 def test_a_terminal_shows_bars(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,6 +55,7 @@ def test_a_terminal_shows_bars(monkeypatch: pytest.MonkeyPatch) -> None:
     train(None)
     for text in ("all runs", "2 runs", "lean, seed 0", "4/10", "loss 1.500", "the loss became nan", "measuring"):
         assert text in screen.getvalue()
+    assert "runs done" not in screen.getvalue(), "the bars show it"
     assert progress.is_watched()
 
 

@@ -1,5 +1,7 @@
 """Progress where a person is watching: bars in a terminal, the same bars in a notebook, otherwise nothing.
 
+Who asks for progress where no bar can be drawn, as in the log of a job, gets a line for each finished run.
+
 Everything goes to standard error, so that standard output holds results alone; a notebook shows it beneath the cell.
 """
 
@@ -18,6 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from leanformer.foundation.formats import counted, duration
 from leanformer.foundation.machine import is_first_process
 
 REDRAW_SECONDS = 0.5
@@ -37,8 +40,8 @@ class RunsProgress:
     """What several runs say and how far they are.
 
     Args:
-        shown: whether to show it; None shows it where a person is watching. Bars need a terminal or a notebook,
-            messages do not.
+        shown: whether to show it; None shows it where a person is watching. Bars need a terminal or a notebook;
+            elsewhere there are messages alone, one of them for every finished run.
     """
 
     def __init__(self, shown: bool | None = None) -> None:
@@ -61,6 +64,8 @@ class RunsProgress:
         self.active: dict[tuple[str, int], TaskID] = {}
         self.done: dict[tuple[str, int], int] = {}
         self.first: dict[tuple[str, int], tuple[int, float]] = {}
+        self.runs = self.finished = 0
+        self.begun = time.monotonic()
 
     def __enter__(self) -> RunsProgress:
         if self._place is None:
@@ -92,6 +97,7 @@ class RunsProgress:
             self.bars.remove_task(self.whole)
         self.done.clear()
         self.first.clear()
+        self.runs, self.finished, self.begun = len(runs), 0, time.monotonic()
         total = sum(steps[arm] for arm, _ in runs)
         self.whole = self.bars.add_task("all runs", total=total, note=f"{len(runs)} runs")
 
@@ -113,8 +119,19 @@ class RunsProgress:
                 self.say(event["text"])
             elif event["event"] == "crashed":
                 self.say(f"{arm}, seed {seed}: {event['text']}; the other runs continue")
+            self.finished += 1
+            if self.bars.disable:
+                self.say(f"{arm}, seed {seed}: {self.finished} of {counted(self.runs, 'run')} done{self._time_left()}")
         if self._place is not None:
             self._place.draw(self.bars)
+
+    def _time_left(self) -> str:
+        """As the time so far lets expect, if that is known."""
+        whole = next((task for task in self.bars.tasks if task.id == self.whole), None)
+        if whole is None or not whole.total or not 0 < whole.completed < whole.total:
+            return ""
+        passed = time.monotonic() - self.begun
+        return f", about {duration(passed * (whole.total - whole.completed) / whole.completed)} left"
 
     def _rate(self, run: tuple[str, int], step: int) -> str:
         began, at = self.first.setdefault(run, (step, time.monotonic()))
