@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+import leanformer as lf
 from leanformer.experiments import recipes
 from leanformer.foundation.arguments import ArgumentError
 from leanformer.foundation.records.views import view_of
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_kernel_of_a_model_is_that_of_its_gradients_by_autograd() -> None:
-    """Against torch.func's own Jacobian, with fused attention, on a whole transformer."""
+    """Against one gradient at a time, with fused attention, on a whole transformer."""
     torch.manual_seed(0)
     model = families.build(recipes.recipe("digits").original.resized(depth=2)).double().eval()
     inputs = torch.randn(4, 1, 8, 8, dtype=torch.float64)
@@ -29,9 +30,24 @@ def test_the_kernel_of_a_model_is_that_of_its_gradients_by_autograd() -> None:
     for sample, output in itertools.product(range(4), range(10)):
         gradients = torch.autograd.grad(model(inputs)[sample, output], list(model.parameters()))
         rows.append(torch.cat([part.flatten() for part in gradients]))
-    jacobian = torch.stack(rows).unflatten(0, (4, 10))
-    expected = sum(jacobian[:, output] @ jacobian[:, output].T for output in range(10))
-    np.testing.assert_allclose(ntk.tangent_kernel(model, inputs), expected.numpy(), rtol=1e-9)
+    jacobian = torch.stack(rows)
+    expected = (jacobian @ jacobian.T).numpy()
+    np.testing.assert_allclose(ntk.tangent_kernel(model, inputs), expected, rtol=1e-9, atol=1e-12 * expected.max())
+    exact = float(torch.linalg.svdvals(jacobian)[0] / torch.linalg.svdvals(jacobian)[-1]) ** 2
+    assert ntk.kappa(ntk.tangent_kernel(model, inputs)) == pytest.approx(exact, rel=1e-3), "rounding decides nothing"
+
+
+def test_initial_weights_are_as_strong_as_in_vit_b() -> None:
+    """A linear layer on normalised input: how much it amplifies is √width times the deviation of its weights."""
+    original = recipes.recipe("digits").original
+    vit_b = families.build(lf.architecture_of("vit_base_patch16_224", depth=1))
+    wanted = math.sqrt(768) * float(vit_b.blocks[0].attn.qkv.weight.std())
+    for start, factor in (("as drawn", math.sqrt(32 / 768)), ("as strong as in ViT-B", 1.0)):
+        model = ntk.initial(original, start, seed=0)  # type: ignore[arg-type]
+        amplified = math.sqrt(32) * float(model.blocks[0].attn.qkv.weight.std())
+        assert amplified == pytest.approx(factor * wanted, rel=0.05)
+    plain, strong = (ntk.initial(original, start, seed=0) for start in ntk.STARTS)
+    assert torch.equal(plain.pos_embed, strong.pos_embed), "the same draw, but for the linear layers"
 
 
 def test_the_closed_form_of_a_wide_mlp_is_its_kernel() -> None:
@@ -39,7 +55,7 @@ def test_the_closed_form_of_a_wide_mlp_is_its_kernel() -> None:
     model = nn.Sequential(
         nn.Linear(ntk.POINT_DIM, width, bias=False), nn.ReLU(), nn.Linear(width, 1, bias=False)
     ).double()
-    drawn = np.random.default_rng([1, width]).standard_normal((ntk.POINT_DIM, width))
+    drawn = np.random.default_rng([1, width, 1]).standard_normal((ntk.POINT_DIM, width))
     with torch.no_grad():
         model[0].weight.copy_(torch.from_numpy(drawn.T))
         model[2].weight.copy_(torch.where(torch.arange(width) % 2 == 0, 1.0, -1.0)[None])
@@ -74,7 +90,9 @@ def test_layers_of_infinite_width_against_gaussian_draws(normalised: bool) -> No
 def test_a_small_record_and_its_views(tmp_path: Path) -> None:
     seen: list[str] = []
     found = ntk.ntk(heads=(1, 8), samples=4, seeds=2, progress=seen.append)
-    assert seen == [f"design {n} of 12" for n in range(1, 13)]
+    assert seen == [f"design {n} of 24" for n in range(1, 25)]
+    assert {row.arm for row in found.transformers} == {"", "lean"}, "heads of the original are not asked for"
+    assert all(len(row.attention) == 2 and min(row.attention) > 1 for row in found.transformers)
     assert [row.heads for row in found.of("split")[3]] == [1, 8]
     widths = {row.heads * row.head_dim for row in found.transformers if row.regime == "split"}
     assert widths == {32}
@@ -83,11 +101,43 @@ def test_a_small_record_and_its_views(tmp_path: Path) -> None:
     found.write(tmp_path / "paper" / "ntk.json")
     assert ntk.TangentKernels.read(tmp_path / "paper" / "ntk.json") == found
     view = view_of("tangent-kernels")
-    assert view.table(found).row_count == len(ntk.WIDTHS) + 2 * len(ntk.DEPTHS) + 12
-    assert len(view.figure(found, None).axes) == 4
+    assert view.table(found).row_count == len(ntk.WIDTHS) + 2 * len(ntk.DEPTHS) + 24
+    assert len(view.figure(found, None).axes) == 6
     claims = {claim.id: claim for claim in judged(Evidence(tmp_path))}
     assert claims["ntk-mlp-depth"].status == "holds"
-    assert claims["ntk-heads"].parts[0].name == "3 layers"
+    assert claims["ntk-heads"].parts[0].name == "3 layers as drawn"
+
+
+def world(slopes: dict[tuple[str, int], float]) -> ntk.TangentKernels:
+    """The committed record, but that κ of all transformers follows a given slope, by start and depth."""
+    record = ntk.TangentKernels.read(ROOT / "results" / "paper" / "ntk.json")
+    rows = [
+        row.model_copy(
+            update={"kappas": tuple(10 ** (9 + slope * math.log2(row.heads) + 0.001 * seed) for seed in range(3))}
+        )
+        for row in record.transformers
+        for slope in [slopes[row.start, row.depth]]
+    ]
+    return record.changed(transformers=tuple(rows))
+
+
+@pytest.mark.parametrize(
+    ("slopes", "status"),
+    [
+        ((-0.1, -0.1, -0.1, -0.1), "holds"),
+        ((0.1, 0.1, 0.1, 0.1), "does not hold here"),
+        ((0.0, 0.001, -0.001, 0.0), "does not hold here"),
+        ((-0.1, 0.1, -0.1, 0.1), "cannot tell"),
+        ((-0.1, -0.1, 0.1, 0.1), "cannot tell"),
+    ],
+)
+def test_depths_and_initial_weights_have_to_agree(slopes: tuple[float, ...], status: str, tmp_path: Path) -> None:
+    record = world(dict(zip(itertools.product(ntk.STARTS, (3, 6)), slopes, strict=True)))
+    record.write(tmp_path / "paper" / "ntk.json")
+    found = {claim.id: claim for claim in judged(Evidence(tmp_path))}
+    for name in ("ntk-heads", "ntk-heads-equal", "ntk-heads-split"):
+        assert found[name].status == status
+        assert len(found[name].parts) == 4
 
 
 def test_recipes_without_images_are_refused() -> None:

@@ -1,21 +1,26 @@
 """κ of tangent kernels: of MLPs against width and depth, and of transformers against heads.
 
-The tangent kernel (NTK) of a network holds, for every pair of samples, the inner product of the gradients of its
-outputs with respect to all weights. Gradient descent with a small step converges as fast as the κ of this matrix
-allows. The paper cites that wider MLPs, and deeper ones with normalised activations, have a better conditioned kernel
-(Section 2), and says that more heads make transformers easier to optimise because they condition the attention
-(Section 3). So the same is measured here for transformers: does their kernel get better conditioned with heads?
+The tangent kernel (NTK) of a network holds, for every pair of samples and of outputs, the inner product of the
+gradients with respect to all weights. Its κ bounds how fast plain gradient descent with a small step brings down the
+slowest part of a squared loss. The paper cites that wider MLPs, and deeper ones with normalised activations, have a
+better conditioned kernel (Sections 2 and 3.3). For transformers it says only that a better conditioned attention is
+easier to optimise. So the same is measured here for transformers, which goes beyond its text: is their kernel better
+conditioned with more heads?
 
-All kernels are those of initial weights. Where a network has several outputs, the kernels of the outputs are added.
+All kernels are those of initial weights. timm draws weights with a standard deviation of 0.02 at every width. In a
+narrow model they are so small that the model is almost linear, and its kernel says little else. So every design is
+measured twice: as it is drawn, and with the weights of its linear layers multiplied so that a layer amplifies as much
+as in ViT-B.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from statistics import median
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -24,6 +29,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from leanformer.architecture import Architecture, Regime
+from leanformer.conditioning.probing import measure
 from leanformer.conditioning.spectra import condition_number
 from leanformer.experiments import recipes
 from leanformer.experiments.cells import with_equal_params
@@ -42,9 +48,15 @@ DEPTHS = (1, 2, 4, 8, 16, 32)
 HEADS = (1, 2, 4, 8, 16)
 POINT_DIM = 16
 """Dimensions of the points on the sphere that MLPs see."""
+VIT_B_WIDTH = 768
+"""At this width, a standard deviation of 0.02 amplifies 0.55 times."""
 PERIOD = 2 * math.pi
+Start = Literal["as drawn", "as strong as in ViT-B"]
+"""Initial weights: see above."""
+STARTS: tuple[Start, ...] = get_args(Start)
 
-Kernel = Float[np.ndarray, "samples samples"]
+Kernel = Float[np.ndarray, "rows rows"]
+"""For every sample, or for every output of every sample."""
 
 
 class WidthRow(RecordPart):
@@ -69,6 +81,9 @@ class DepthRow(RecordPart):
 class TransformerRow(RecordPart):
     """A transformer, on held-out samples of a recipe."""
 
+    arm: str = ""
+    """original or lean, if it is this arm of the recipe."""
+    start: Start = "as drawn"
     regime: Regime
     equal_params: bool
     """Whether the MLP is made so that the design has the original's parameters at this depth."""
@@ -78,7 +93,9 @@ class TransformerRow(RecordPart):
     mlp_dim: int
     params: int
     kappas: tuple[float, ...]
-    """One for every seed of weights."""
+    """Of the kernel, one for every seed of weights."""
+    attention: tuple[float, ...] = ()
+    """κ of the attention of the same models, the median over layers and samples; one for every seed."""
 
     @property
     def kappa(self) -> float:
@@ -89,7 +106,7 @@ class TangentKernels(DatedRecord):
     """What `leanformer paper ntk` writes."""
 
     kind: ClassVar[str] = "tangent-kernels"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # in files of version 1 the kernels of the outputs were added
 
     samples: int
     seeds: int
@@ -101,9 +118,12 @@ class TangentKernels(DatedRecord):
     depths: tuple[DepthRow, ...]
     transformers: tuple[TransformerRow, ...]
 
-    def of(self, regime: Regime, *, equal_params: bool = False) -> dict[int, list[TransformerRow]]:
+    def of(
+        self, regime: Regime, *, equal_params: bool = False, start: Start = "as drawn"
+    ) -> dict[int, list[TransformerRow]]:
         """The designs of a regime, by depth."""
-        rows = [row for row in self.transformers if (row.regime, row.equal_params) == (regime, equal_params)]
+        key = (regime, equal_params, start)
+        rows = [row for row in self.transformers if (row.regime, row.equal_params, row.start) == key]
         return {depth: [row for row in rows if row.depth == depth] for depth in sorted({row.depth for row in rows})}
 
     def glance(self) -> str:
@@ -142,10 +162,12 @@ def ntk(
     if not isinstance(inputs, Tensor) or not inputs.is_floating_point():
         raise ArgumentError("{recipe} must be one of images, got {given}", given=recipe)
     points = [sphere(samples, seed) for seed in range(seeds)]
-    designs, transformers = list(_designs(chosen, counts)), []
-    for number, (regime, equal, design) in enumerate(designs, start=1):
+    designs, transformers = list(itertools.product(STARTS, _designs(chosen, counts))), []
+    for number, (start, (regime, equal, design)) in enumerate(designs, start=1):
         progress(f"design {number} of {len(designs)}")
-        transformers.append(_transformer(regime, equal, design, inputs.double(), seeds))
+        row = _transformer(regime, equal, design, start, inputs.double(), seeds)
+        arm = next((name for name in ("original", "lean") if getattr(chosen, name).stages == design.stages), "")
+        transformers.append(row.model_copy(update={"arm": arm}))
     return TangentKernels(
         samples=len(inputs),
         seeds=seeds,
@@ -187,21 +209,43 @@ def _designs(recipe: Recipe, counts: Sequence[int]) -> Iterator[tuple[Regime, bo
                 yield "split", False, base.resized(heads=heads, keep="width")
 
 
-def _transformer(regime: Regime, equal: bool, design: Architecture, inputs: Tensor, seeds: int) -> TransformerRow:
-    found, params = [], 0
+def _transformer(
+    regime: Regime, equal: bool, design: Architecture, start: Start, inputs: Tensor, seeds: int
+) -> TransformerRow:
+    kappas, attention, params = [], [], 0
     for seed in range(seeds):
-        with process_state_kept():
-            seed_everything(seed)
-            model = families.build(design).double().eval()
+        model = initial(design, start, seed)
         params = sum(weights.numel() for weights in model.parameters())
-        found.append(kappa(tangent_kernel(model, inputs)))
+        kappas.append(kappa(tangent_kernel(model, inputs)))
+        attention.append(median(layer.kappa.median for layer in measure(model, inputs).summaries()))
     stage = design.stages[0]
     sizes: dict[str, Any] = {name: getattr(stage, name) for name in ("depth", "heads", "head_dim", "mlp_dim")}
-    return TransformerRow(regime=regime, equal_params=equal, **sizes, params=params, kappas=tuple(found))
+    return TransformerRow(
+        start=start,
+        regime=regime,
+        equal_params=equal,
+        **sizes,
+        params=params,
+        kappas=tuple(kappas),
+        attention=tuple(attention),
+    )
+
+
+def initial(design: Architecture, start: Start, seed: int) -> nn.Module:
+    """A model with its initial weights, in float64."""
+    with process_state_kept():
+        seed_everything(seed)
+        model = families.build(design).double().eval()
+    if start == "as strong as in ViT-B":
+        with torch.no_grad():
+            for layer in model.modules():
+                if isinstance(layer, nn.Linear):
+                    layer.weight *= math.sqrt(VIT_B_WIDTH / design.stages[0].width)
+    return model
 
 
 def tangent_kernel(model: nn.Module, inputs: Float[Tensor, "samples ..."]) -> Kernel:
-    """The kernel of a model, over samples: gradients of every output of every sample, multiplied."""
+    """The kernel of a model: gradients of every output of every sample, multiplied. A sample's outputs are neighbours."""
     weights = [own for own in model.parameters() if own.requires_grad]
     gradients = []
     with sdpa_kernel(SDPBackend.MATH):  # the fused kernel cannot take all outputs at once
@@ -210,8 +254,8 @@ def tangent_kernel(model: nn.Module, inputs: Float[Tensor, "samples ..."]) -> Ke
             each = torch.eye(len(outputs), dtype=outputs.dtype)
             parts = torch.autograd.grad(outputs, weights, each, is_grads_batched=True)
             gradients.append(torch.cat([part.flatten(1) for part in parts], dim=1))
-    jacobian = torch.stack(gradients)
-    return torch.einsum("iow,jow->ij", jacobian, jacobian).numpy()
+    jacobian = torch.cat(gradients)
+    return (jacobian @ jacobian.T).numpy()
 
 
 def kappa(kernel: Kernel) -> float:
@@ -226,7 +270,7 @@ def sphere(samples: int, seed: int) -> Float[np.ndarray, "samples dims"]:
 
 def wide_mlp(points: Float[np.ndarray, "samples dims"], width: int, seed: int) -> Kernel:
     """The kernel of one hidden layer of ReLU whose second weights are ±1: a mean over hidden units."""
-    hidden = points @ np.random.default_rng([seed, width]).standard_normal((points.shape[1], width))
+    hidden = points @ np.random.default_rng([seed, width, 1]).standard_normal((points.shape[1], width))
     on = (hidden > 0).astype(np.float64)
     active = hidden * on
     return (active @ active.T + (points @ points.T) * (on @ on.T)) / width

@@ -115,7 +115,7 @@ class TangentKernelsView(RecordView[TangentKernels]):
         mlps += [["MLP, ReLU", str(row.depth), "–", "∞", "", *_spread(row.plain)] for row in record.depths]
         transformers = [
             [
-                f"{record.recipe}, {row.regime}{', equal parameters' if row.equal_params else ''}",
+                f"{record.recipe}, {row.regime}{', equal parameters' if row.equal_params else ''}, {row.start}",
                 str(row.depth),
                 f"{row.heads} × {row.head_dim}",
                 f"{row.mlp_dim:,}",

@@ -14,7 +14,7 @@ from leanformer.foundation.formats import counted
 from leanformer.paper.construction import Construction
 from leanformer.paper.counts import TokenCounts
 from leanformer.paper.drawn import FigurePoint, PaperFigure
-from leanformer.paper.ntk import TangentKernels
+from leanformer.paper.ntk import STARTS, TangentKernels
 from leanformer.paper.parts import BlockParts
 from leanformer.paper.record import CLAIM_STATUSES, Scorecard
 from leanformer.report.figures.claim import MARKS
@@ -179,33 +179,34 @@ WAYS: dict[str, tuple[Regime, bool]] = {
 
 
 def tangent_kernels(record: TangentKernels) -> Figure:
-    """κ of tangent kernels: of MLPs against their width and depth, of transformers against heads, by depth."""
-    found = {
-        depth
-        for regime, equal in WAYS.values()
-        for depth in record.of(regime, equal_params=equal)
-    }  # fmt: skip
+    """κ of tangent kernels: of MLPs against width and depth, of transformers against heads, by start and depth."""
+    depths_of = sorted({row.depth for row in record.transformers})
     with mpl.rc_context(STYLE):
-        drawing = Drawing(figsize=(14.0, 3.8), dpi=160, layout="constrained")
-        widths, depths, *transformers = drawing.subplots(1, 2 + len(found))
+        drawing = Drawing(figsize=(13.0, 7.0), dpi=160, layout="constrained")
+        grid = drawing.subplots(2, max(3, 1 + len(depths_of)))
+        widths, depths = grid[0, 0], grid[1, 0]
         _by_size(
             widths, [row.width for row in record.widths], [row.kappas for row in record.widths], 0, "one hidden layer"
         )
         widths.axhline(median(record.limits), color=INK, ls=":", lw=1.2, label="infinite width")
-        _by_size(
-            depths, [row.depth for row in record.depths], [row.normalised for row in record.depths], 0, "normalised"
-        )
-        _by_size(depths, [row.depth for row in record.depths], [row.plain for row in record.depths], 1, "plain ReLU")
-        for axes, depth in zip(transformers, sorted(found), strict=True):
-            axes.sharey(transformers[0])
-            for number, (name, (regime, equal)) in enumerate(WAYS.items()):
-                rows = record.of(regime, equal_params=equal).get(depth, [])
-                _by_size(axes, [row.heads for row in rows], [row.kappas for row in rows], number, name)
-            axes.set(title=f"transformers of {counted(depth, 'layer')}", xlabel="heads")
+        sizes = [row.depth for row in record.depths]
+        _by_size(depths, sizes, [row.normalised for row in record.depths], 0, "normalised")
+        _by_size(depths, sizes, [row.plain for row in record.depths], 1, "plain ReLU")
+        for start, line in zip(STARTS, grid[:, 1:], strict=True):
+            for axes, depth in zip(line, depths_of, strict=False):
+                for number, (name, (regime, equal)) in enumerate(WAYS.items()):
+                    rows = record.of(regime, equal_params=equal, start=start).get(depth, [])
+                    if rows:
+                        _by_size(axes, [row.heads for row in rows], [row.kappas for row in rows], number, name)
+                axes.set(title=f"transformers of {counted(depth, 'layer')}, {start}", xlabel="heads")
+            line[len(depths_of) - 1].legend(fontsize=7)
+            line[0].set_ylabel("κ of the tangent kernel")
+        for axes in grid[:, 1 + len(depths_of) :].flat:
+            axes.set_axis_off()
         widths.set(title="MLPs by width", xlabel="width", ylabel="κ of the tangent kernel", yscale="linear")
-        depths.set(title="infinitely wide MLPs by depth", xlabel="hidden layers")
-        for axes in (widths, depths, transformers[-1]):
-            axes.legend(fontsize=7)
+        depths.set(title="infinitely wide MLPs by depth", xlabel="hidden layers", ylabel="κ of the tangent kernel")
+        widths.legend(fontsize=7)
+        depths.legend(fontsize=7)
     return drawing
 
 
