@@ -9,7 +9,7 @@ from filelock import FileLock
 from leanformer.models.published import LEAN_MODELS, ROWS, PrintedCount
 from leanformer.paper.memory import add_memory, lean_shares
 from leanformer.paper.record import Scorecard, ScorecardRow
-from leanformer.paper.scorecard import scorecard
+from leanformer.paper.scorecard import paper, scorecard
 from leanformer.report.scorecard import markdown, sentences
 
 COMMITTED = Path(__file__).parents[2] / "results" / "paper-scorecard.md"
@@ -199,3 +199,14 @@ def test_one_table_without_memory() -> None:
 def test_every_lean_row_has_a_name() -> None:
     lean = [row for row in ROWS if row.variant == "lean" and row.table != "Fig. 3"]
     assert len(LEAN_MODELS) == len(lean) == 18
+
+
+def test_rows_that_a_record_lacks_are_counted_again(tmp_path: Path) -> None:
+    record = paper(results=COMMITTED.parent)
+    kept = [row for row in record.rows if row.table != "Tab. 2"]
+    record.changed(rows=tuple(kept)).write(tmp_path / "paper" / "scorecard.json")
+    with pytest.raises(ValueError, match="the recorded scorecard lacks GPT-2, TinyStories: count its rows again"):
+        paper(results=tmp_path)
+    found = paper(results=tmp_path, table="Tab. 2", recount=True, memory=False)
+    assert [row.params for row in found.rows] == [89_160_785, 64_150_609, 64_085_073]
+    assert found.command == record.command, "most rows are those of the record"

@@ -23,7 +23,8 @@ def bench(
     what: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES", help="Of training, inference, latency and decoding [default: all the models can do]."
+            metavar="NAMES",
+            help="What to time: some of training,inference,latency,decoding [default: all the models can do].",
         ),
     ] = None,
     batch: Annotated[
@@ -57,7 +58,9 @@ def bench(
     device: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Such as cpu or cuda:1 [default: a GPU if there is one].", rich_help_panel=MACHINE
+            metavar="NAME",
+            help="Where to run, such as cpu or cuda:1 [default: a GPU if there is one].",
+            rich_help_panel=MACHINE,
         ),
     ] = None,
     threads: Annotated[
@@ -65,7 +68,10 @@ def bench(
         typer.Option(metavar="N", min=1, help="CPU threads [default: as PyTorch has it].", rich_help_panel=MACHINE),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(metavar="X", min=0, help="About how long each workload is timed, all designs together.")
+        float,
+        typer.Option(
+            metavar="X", min=0, help="About how long each workload is timed, all designs together; at least six rounds."
+        ),
     ] = 20.0,
     seed: Seed = 0,
     out: Out = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from statistics import median, quantiles
 from typing import Any, ClassVar, Literal, get_args
 
@@ -46,8 +47,15 @@ class TimeRatio(RecordPart):
     """The 95 % interval over rounds."""
 
     @property
+    def differs(self) -> bool:
+        """Whether the interval leaves 1 out."""
+        return not self.low <= 1 <= self.high
+
+    @property
     def words(self) -> str:
-        return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        """With as many digits as show whether it differs from 1."""
+        digits = 2 if (round(self.low, 2) > 1 or round(self.high, 2) < 1) is self.differs else 4
+        return f"{self.mean:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
 
 
 class Timed(RecordPart):
@@ -57,8 +65,8 @@ class Timed(RecordPart):
     seconds: float
     """Of one call, the median over rounds: a step, a batch, a sample, or a whole generated text."""
     quartiles: tuple[float, float]
-    slowest: float
-    """The 95th percentile."""
+    percentile_95: float
+    """Over rounds; a short call is repeated within a round."""
     rounds: int
     per_second: float
     """Samples, or generated tokens."""
@@ -75,7 +83,7 @@ class Speed(RecordPart):
     macs: int
     """Multiply-accumulates of a forward pass per sample."""
     memory_bytes: int
-    """The most that a training step holds: measured on a GPU, else counted."""
+    """The most that a training step holds: counted, or measured if training was timed on a GPU."""
     cache_bytes: int | None
     """Keys and values per decoded token, in float32; None for models that do not generate text."""
     timed: tuple[Timed, ...]
@@ -94,8 +102,8 @@ class Bench(DatedRecord):
     device: str
     batch: int
     tokens: int | None
-    decoded: int
-    """Tokens of a generated text."""
+    decoded: int | None
+    """Tokens of a generated text, if decoding was timed."""
     precision: Precision
     attention: Attention
     checkpointing: bool
@@ -128,15 +136,11 @@ class Bench(DatedRecord):
             f"{percent(share)} of the {name}" for name, share in self.shares(design).items() if name != "cache"
         ).replace(" and ", ", ", 1)
         times = ", ".join(
-            f"{one.workload} {one.ratio.words}{'' if _differs(one.ratio) else ' (no difference measured)'}"
+            f"{one.workload} {one.ratio.words}{'' if one.ratio.differs else ' (no difference measured)'}"
             for one in design.timed
             if one.ratio is not None
         )
         return f"{design.name} has {counts}; times divided by the original's: {times}"
-
-
-def _differs(ratio: TimeRatio) -> bool:
-    return not ratio.low <= 1 <= ratio.high
 
 
 def bench_designs(
@@ -157,39 +161,46 @@ def bench_designs(
         setting: batch, tokens, precision, kind of attention, checkpointing and optimizer.
         model: what the original is called.
         workloads: which of them [default: all that the designs can do].
-        decoded: tokens of a generated text [default: 64, or what fits].
+        decoded: tokens of a generated text [default: 64, or what fits]. It begins with one token.
         device: where to run.
         seconds: about how long each workload may take, all designs together.
         progress: is called with what is being timed.
     """
-    chosen = tuple(workloads) if workloads is not None else _possible(designs)
-    if "decoding" in chosen and not all(map(cached_values, designs.values())):
+    subjects = {name: _Subject(design, device) for name, design in designs.items()}
+    setting = _with_common_inputs(subjects, setting)
+    can_decode = all(subject.decodes for subject in subjects.values())
+    chosen = tuple(one for one in workloads or WORKLOADS if workloads or can_decode or one != "decoding")
+    if "decoding" in chosen and not can_decode:
         raise ValueError(f"decoding needs a model that predicts the next token, such as gpt2; {model} does not")
-    subjects = {name: _Subject(design, setting, device) for name, design in designs.items()}
-    decoded = min([decoded or MOST_DECODED, *(subject.longest for subject in subjects.values() if subject.longest)])
-    wait: Way = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    length = _decoded(subjects, decoded) if "decoding" in chosen else None
+    wait: Way = (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
+    is_measured = device.type == "cuda" and "training" in chosen
     times: dict[Workload, Times] = {}
     with ExitStack() as settings:
         for subject in subjects.values():
             settings.enter_context(subject.family.configure(subject.model, setting.attention, setting.checkpointing))
         for workload in chosen:
             progress(workload)
-            ways = {name: subject.way(workload, decoded) for name, subject in subjects.items()}
+            ways = {name: subject.way(workload, setting, length or 0) for name, subject in subjects.items()}
             times[workload] = in_turns(ways, seconds, wait)
+        del ways
         progress("memory")
-        memory = {name: subject.memory() for name, subject in subjects.items()}
-    amounts = {"training": setting.batch, "inference": setting.batch, "latency": 1, "decoding": decoded}
+        memory = {
+            name: subject.memory(setting) if is_measured else peak_memory(subject.architecture, setting)
+            for name, subject in subjects.items()
+        }
+    amounts = {"training": setting.batch, "inference": setting.batch, "latency": 1, "decoding": length or 0}
     return Bench(
         model=model,
         device=_named(device),
         batch=setting.batch,
-        tokens=next((subject.tokens for subject in subjects.values()), None),
-        decoded=decoded,
+        tokens=setting.tokens,
+        decoded=length,
         precision=setting.precision,
         attention=setting.attention,
         checkpointing=setting.checkpointing,
         optimizer=setting.optimizer,
-        memory_is="measured" if device.type == "cuda" else "counted",
+        memory_is="measured" if is_measured else "counted",
         designs=tuple(
             Speed(
                 name=name,
@@ -206,8 +217,24 @@ def bench_designs(
     )
 
 
-def _possible(designs: Mapping[str, Architecture]) -> tuple[Workload, ...]:
-    return tuple(one for one in WORKLOADS if one != "decoding" or all(map(cached_values, designs.values())))
+def _with_common_inputs(subjects: Mapping[str, _Subject], setting: Setting) -> Setting:
+    """The setting with as many tokens as every design takes. Designs of other inputs cannot be compared."""
+    shapes = {name: subject.shapes(setting) for name, subject in subjects.items()}
+    if all("input_ids" in own for own in shapes.values()):
+        setting = replace(setting, tokens=min(own["input_ids"][1] for own in shapes.values()))
+        shapes = {name: subject.shapes(setting) for name, subject in subjects.items()}
+    first = next(iter(shapes))
+    if other := next((name for name in shapes if shapes[name] != shapes[first]), None):
+        raise ValueError(f"{other} takes other inputs than the original: {shapes[other]}, not {shapes[first]}")
+    return setting
+
+
+def _decoded(subjects: Mapping[str, _Subject], asked: int | None) -> int:
+    """How many tokens are generated."""
+    name, longest = min(((name, subject.longest) for name, subject in subjects.items()), key=lambda pair: pair[1])
+    if asked is not None and asked > longest:
+        raise ValueError(f"{name} takes at most {longest} tokens, so no text of {asked} can be decoded")
+    return min(asked or MOST_DECODED, longest)
 
 
 def _timed(workload: Workload, name: str, times: Times, amount: int) -> Timed:
@@ -217,7 +244,7 @@ def _timed(workload: Workload, name: str, times: Times, amount: int) -> Timed:
         workload=workload,
         seconds=median(own),
         quartiles=(quarters[0], quarters[2]),
-        slowest=twentieths[-1],
+        percentile_95=twentieths[-1],
         rounds=len(own),
         per_second=amount / median(own),
         ratio=None if own is first else TimeRatio(**ratio_of(own, first)._asdict()),
@@ -231,36 +258,40 @@ def _named(device: torch.device) -> str:
 class _Subject:
     """A built design and what can be timed of it."""
 
-    def __init__(self, architecture: Architecture, setting: Setting, device: torch.device) -> None:
-        self.architecture, self.setting, self.device = architecture, setting, device
+    def __init__(self, architecture: Architecture, device: torch.device) -> None:
+        self.architecture, self.device = architecture, device
         self.family = families.family(architecture.family)
         self.model = self.family.build(architecture, device=device)
-        self.batch = self._inputs(setting.batch)
-        self.longest = int(getattr(getattr(self.model, "config", None), "max_position_embeddings", 0))
 
     @property
-    def tokens(self) -> int | None:
-        """Of the texts in a batch."""
-        ids = self.batch.get("input_ids")
-        return None if ids is None else ids.shape[1]
+    def decodes(self) -> bool:
+        return bool(cached_values(self.architecture)) and hasattr(self.model, "generate")
 
-    def _inputs(self, count: int) -> Inputs:
-        found = self.family.example_inputs(self.architecture, count, self.setting.tokens)
+    @property
+    def longest(self) -> int:
+        """Of the texts that a language model takes."""
+        return families.longest_text(self.model.config)
+
+    def inputs(self, setting: Setting) -> Inputs:
+        found = self.family.example_inputs(self.architecture, setting.batch, setting.tokens)
         return {name: tensor.to(self.device) for name, tensor in found.items()}
 
-    def way(self, workload: Workload, decoded: int) -> Way:
+    def shapes(self, setting: Setting) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(tensor.shape) for name, tensor in self.inputs(setting).items()}
+
+    def way(self, workload: Workload, setting: Setting, decoded: int) -> Way:
         """What is called to be timed; the model is left in the mode that it needs."""
         self.model.train(workload == "training")
         self.model.zero_grad(set_to_none=True)
         if workload == "training":
-            return self._training()
+            return self._training(setting)
         if workload == "decoding":
-            return lambda: self._under_precision(self._decode, decoded)
-        inputs = self.batch if workload == "inference" else self._inputs(1)
-        return lambda: self._under_precision(self._forward, inputs)
+            return lambda: self._under_precision(setting, self._decode, decoded)
+        inputs = self.inputs(setting if workload == "inference" else replace(setting, batch=1))
+        return lambda: self._under_precision(setting, self._forward, inputs)
 
-    def _under_precision(self, call: Callable[..., object], *arguments: Any) -> object:
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.setting.precision == "bfloat16"):
+    def _under_precision(self, setting: Setting, call: Callable[..., object], *arguments: Any) -> object:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=setting.precision == "bfloat16"):
             return call(*arguments)
 
     @torch.inference_mode()
@@ -271,11 +302,11 @@ class _Subject:
     def _decode(self, tokens: int) -> object:
         return list(sampled(self.model, [0], tokens, temperature=0, top_k=None, seed=0))
 
-    def _training(self) -> Way:
-        update = _optimizer(self.model, self.setting.optimizer)
+    def _training(self, setting: Setting) -> Way:
+        inputs, update = self.inputs(setting), _optimizer(self.model, setting.optimizer)
 
         def step() -> None:
-            loss = self._under_precision(self.family.loss, self.model, self.batch)
+            loss = self._under_precision(setting, self.family.loss, self.model, inputs)
             assert isinstance(loss, torch.Tensor)
             loss.backward()
             if update is not None:
@@ -284,13 +315,11 @@ class _Subject:
 
         return step
 
-    def memory(self) -> int:
-        """Bytes that one training step holds at most, with parameters and the optimizer's state."""
-        if self.device.type != "cuda":
-            return peak_memory(self.architecture, self.setting)
-        before = torch.cuda.memory_allocated(self.device)
+    def memory(self, setting: Setting) -> int:
+        """Bytes that one training step holds at most on a GPU, with parameters and the optimizer's state."""
         own = sum(tensor.numel() * tensor.element_size() for tensor in self.model.parameters())
-        step = self.way("training", 0)
+        before = torch.cuda.memory_allocated(self.device)
+        step = self.way("training", setting, 0)
         step()  # makes the optimizer's state
         torch.cuda.reset_peak_memory_stats(self.device)
         step()
@@ -303,5 +332,5 @@ RATE = 1e-5
 
 def _optimizer(model: nn.Module, kind: Optimizer) -> torch.optim.Optimizer | None:
     if kind == "adamw":
-        return torch.optim.AdamW(model.parameters(), lr=RATE)
+        return torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
     return torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9) if kind == "sgd" else None

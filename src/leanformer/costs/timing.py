@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, median, stdev
 from typing import NamedTuple
 
@@ -15,7 +16,9 @@ Times = dict[str, list[float]]
 """Seconds of one call, by way, round by round."""
 SHORTEST = 0.02
 """Seconds that a timed span takes at least: shorter calls are repeated, since clocks are coarse."""
-FEWEST, MOST = 5, 200
+SETTLING = 2
+"""Calls before such a span that are not timed: the first ones pay for what the way before it left in the caches."""
+FEWEST, MOST = 6, 1000
 """Rounds."""
 
 
@@ -28,9 +31,10 @@ class Ratio(NamedTuple):
 
 
 def in_turns(ways: Mapping[str, Way], seconds: float, wait: Way = lambda: None) -> Times:
-    """Time every way in every round, for about so many seconds in all, and for five rounds at least.
+    """Time every way in every round, for about so many seconds in all, and for six rounds at least.
 
-    Each round begins with another way. One round is not counted, and says how often a short call has to be repeated.
+    Rounds go through all orders of `_orders` equally often, so that no way gains from its place. One round is not
+    counted, and says how often a short call has to be repeated.
 
     Args:
         ways: what is timed, by name.
@@ -41,19 +45,30 @@ def in_turns(ways: Mapping[str, Way], seconds: float, wait: Way = lambda: None) 
     for name, way in ways.items():
         way()
         repeats[name] = max(1, math.ceil(SHORTEST / max(_timed(way, 1, wait), 1e-9)))
-    names, times = list(ways), {name: list[float]() for name in ways}
+    times: Times = {name: [] for name in ways}
+    orders = list(_orders(list(ways)))
     begun = time.perf_counter()
-    for number in range(MOST):
-        if number >= FEWEST and time.perf_counter() - begun > seconds:
-            break
-        turn = number % len(names)
-        for name in (*names[turn:], *names[:turn]):
+    for number, order in enumerate(itertools.cycle(orders)):
+        is_balanced = number % len(orders) == 0
+        if is_balanced and (number >= MOST or (number >= FEWEST and time.perf_counter() - begun > seconds)):
+            return times
+        for name in order:
             times[name].append(_timed(ways[name], repeats[name], wait))
-    return times
+    raise AssertionError("the rounds have no end")
+
+
+def _orders(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Each name is equally often at each place, and after the name on either side of it."""
+    for turn in range(len(names)):
+        order = (*names[turn:], *names[:turn])
+        yield order
+        yield order[::-1]
 
 
 def _timed(way: Way, repeats: int, wait: Way) -> float:
-    """Seconds of one call, from several in a row."""
+    """Seconds of one call, from several in a row if it is short."""
+    for _ in range(SETTLING if repeats > 1 else 0):
+        way()
     wait()
     start = time.perf_counter()
     for _ in range(repeats):

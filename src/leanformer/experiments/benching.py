@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import nn
@@ -63,16 +64,16 @@ def bench(
         against: designs to compare with: other sizes, as in "depth=7,heads=16", a mapping, an architecture, a YAML file
             of `leanformer design --emit yaml`, or "recommended" for what `lf.design` recommends; or several of them.
         what: of training, inference, latency and decoding [default: all that the models can do].
-        batch: samples of a training step and of inference; latency takes one sample.
+        batch: samples of a training step and of inference; latency takes one sample, decoding one text.
         tokens: tokens per text [default: 128, or what the model takes].
         decode: tokens of a generated text [default: 64, or what fits].
         precision: "float32", or "bfloat16" for autocast.
         attention: "fused", or "explicit" for products that keep the weights.
         checkpointing: whether training recomputes activations.
         optimizer: "adamw", "sgd" or "none".
-        device: such as "cpu" or "cuda:1" [default: a GPU if there is one].
+        device: such as "cpu" or "cuda:1" [default: a GPU if there is one]. All designs are on it together.
         threads: CPU threads [default: as they are].
-        seconds: about how long each workload is timed, all designs together; five rounds are the least.
+        seconds: about how long each workload is timed, all designs together; six rounds are the least.
         seed: of weights and inputs.
         out: a folder for bench.json and its figure; by default nothing is written.
         progress: whether to show what is being timed; by default where a person is watching.
@@ -84,8 +85,10 @@ def bench(
             "a name, a folder, an architecture or a module",
         ),
         precision=(lambda value: value in get_args(Precision), " or ".join(get_args(Precision))),
-        threads=(lambda value: value is None or (isinstance(value, int) and value >= 1), "a number from 1 on"),
-        decode=(lambda value: value is None or (isinstance(value, int) and value >= 1), "a number from 1 on"),
+        against=(_is_designs, "sizes, an architecture, a YAML file, recommended, or several of these"),
+        what=(_are_words, "words"),
+        **dict.fromkeys(("batch", "tokens", "decode", "threads"), (_is_count, "a whole number from 1 on")),
+        seed=(lambda value: value == 0 or _is_count(value), "a whole number from 0 on"),
         seconds=(lambda value: isinstance(value, (int, float)) and 0 < value < float("inf"), "a positive number"),
     )
     setting = Setting(
@@ -119,9 +122,22 @@ def bench(
     return record
 
 
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def _are_words(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, Sequence) and all(isinstance(word, str) for word in value))
+
+
+def _is_designs(value: Any) -> bool:
+    several = value if isinstance(value, (list, tuple)) else [value]
+    return all(isinstance(one, (str, Path, Mapping, Architecture)) for one in several)
+
+
 def _architecture(model: Model) -> Architecture:
     if isinstance(model, Architecture):
-        return model
+        return families.family(model.family).canonical(model)
     return families.describe(model) if isinstance(model, nn.Module) else architecture_of(str(model))
 
 
@@ -139,7 +155,7 @@ def _others(original: Architecture, against: Sizes | Sequence[Sizes] | None) -> 
         name = str(sizes) if isinstance(sizes, (str, Path)) else "; ".join(map(str, other.stages))
         if other in (original, *found.values()):
             raise ArgumentError("{against}: {name} is there already", name=name)
-        found[name] = other
+        found[name if name not in found else f"{name} ({len(found) + 1})"] = other
     return found
 
 
@@ -155,11 +171,13 @@ def _workloads(what: str | Sequence[str] | None) -> tuple[Workload, ...] | None:
 
 def _device(name: str | None) -> torch.device:
     if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ArgumentError("{device} {name} cannot be used here: {reason}", name=repr(name), reason=reason) from error
+    if device.type == "meta":
+        raise ArgumentError("{device} 'meta' computes nothing, so nothing can be timed there")
     return device

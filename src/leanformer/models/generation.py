@@ -86,7 +86,7 @@ def sampled(
     fresh = seen
     for _ in range(tokens):
         output = model(input_ids=torch.tensor([fresh], device=device), past_key_values=cache, use_cache=True)
-        token = _chosen(output.logits[0, -1].float().cpu(), temperature, top_k, draw)
+        token = _chosen(output.logits[0, -1].float(), temperature, top_k, draw)
         yield token
         seen, fresh, cache = [*seen, token], [token], output.past_key_values
         if len(seen) > longest:  # out of positions: start again from the latest half
@@ -97,6 +97,7 @@ def sampled(
 def _chosen(logits: torch.Tensor, temperature: float, top_k: int | None, draw: torch.Generator) -> int:
     if temperature == 0:
         return int(logits.argmax())
+    logits = logits.cpu()  # where the draw is made
     if top_k is not None and top_k < len(logits):
         logits = logits.masked_fill(logits < logits.topk(top_k).values[-1], float("-inf"))
     return int(torch.multinomial((logits / temperature).softmax(-1), 1, generator=draw))

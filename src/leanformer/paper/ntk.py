@@ -245,7 +245,7 @@ def initial(design: Architecture, start: Start, seed: int) -> nn.Module:
 
 
 def tangent_kernel(model: nn.Module, inputs: Float[Tensor, "samples ..."]) -> Kernel:
-    """The kernel of a model: gradients of every output of every sample, multiplied. A sample's outputs are neighbours."""
+    """The kernel of a model: gradients of every output of every sample, multiplied. A sample has one row per output."""
     weights = [own for own in model.parameters() if own.requires_grad]
     gradients = []
     with sdpa_kernel(SDPBackend.MATH):  # the fused kernel cannot take all outputs at once

@@ -197,7 +197,7 @@ class Scorecard(DatedRecord):
     settings: tuple[CitedSetting, ...] = ()
     claims: tuple[Claim, ...] = ()
     figures: tuple[PaperFigure, ...] = ()
-    """The paper's figures, drawn of the records; claims about a figure rest on the same runs."""
+    """The paper's figures, drawn from the records; claims about a figure rest on the same runs."""
 
     def glance(self) -> str:
         return self.claims_summary if self.claims else self.summary

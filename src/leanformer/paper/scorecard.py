@@ -17,7 +17,7 @@ from leanformer.paper.cited import cited_settings
 from leanformer.paper.claims import judged
 from leanformer.paper.evidence import SCORECARD, Evidence, committed_results
 from leanformer.paper.memory import add_memory
-from leanformer.paper.record import CitedSetting, Printed, Scorecard, ScorecardRow, Status, summary_of
+from leanformer.paper.record import LEANER, CitedSetting, Printed, Scorecard, ScorecardRow, Status, summary_of
 from leanformer.paper.training_costs import training_cost
 
 PRINTED = {"Table": range(1, 7), "Figure": range(1, 10)}
@@ -56,7 +56,7 @@ def paper(
     record = counted.changed(
         rows=tuple(shown),
         summary=summary_of(shown),
-        claims=tuple(claim for claim in claims if not place or place in claim.places),
+        claims=tuple(claim for claim in claims if not place or (claim.paper == LEANER and place in claim.places)),
         figures=tuple(figure for figure in figures if place in ("", f"Figure {figure.number}")),
     )
     if out is not None:
@@ -84,17 +84,14 @@ def _counted(folder: Path | None, again: Sequence[Row], memory: bool, progress: 
     """All rows as they are recorded, with those that are to be counted again; without a record all are counted."""
     if folder is None or not (folder / SCORECARD).is_file():
         return scorecard(memory=memory, progress=progress)
-    recorded = Scorecard.read(folder / SCORECARD)
-    found = {_key(row): row for row in recorded.rows}
     if len(again) == len(ROWS):
         return scorecard(memory=memory, progress=progress)
+    recorded = Scorecard.read(folder / SCORECARD)
+    renewed = scorecard(again, memory=memory, progress=progress).rows if again else ()
+    found = {_key(row): row for row in (*recorded.rows, *renewed)}
     if missing := [row for row in ROWS if _key(row) not in found]:
         raise ValueError(f"the recorded scorecard lacks {missing[0].model}: count its rows again with recount")
-    if not again:
-        return recorded
-    renewed = scorecard(again, memory=memory, progress=progress)
-    rows = {**found, **{_key(row): row for row in renewed.rows}}
-    return recorded.changed(rows=tuple(rows.values()), **fields_of(renewed))
+    return recorded.changed(rows=tuple(found[_key(row)] for row in ROWS))
 
 
 def _key(row: Row | ScorecardRow) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ class Study:
     title: str
     recipe: str
     axes: Axes
-    """The first is drawn along the x axis, the second has a panel for each value, the third a line."""
+    """The first is drawn along the x axis; each value of the second has a panel, each of the third a line."""
     original: Mapping[str, Any]
     """The cell that is the original model."""
     paper_recipe: str

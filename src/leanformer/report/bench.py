@@ -18,9 +18,9 @@ NAMES = {
     "training": "training step",
     "inference": "inference, batch",
     "latency": "latency, one sample",
-    "decoding": "decoding, a text",
+    "decoding": "decoding",
 }
-"""What each workload's time is of."""
+"""What was timed, in words."""
 
 
 class BenchView(RecordView[Bench]):
@@ -88,7 +88,8 @@ def _times(record: Bench) -> Iterator[list[str]]:
         found = [design.at(workload) for design in record.designs]
         if any(found):
             unit = "tokens" if workload == "decoding" else "samples"
-            yield [NAMES[workload], *map(_time, found)]
+            length = f", {counted(record.decoded, 'token')}" if workload == "decoding" and record.decoded else ""
+            yield [f"{NAMES[workload]}{length}", *map(_time, found)]
             yield [f"  {unit} per second", *(f"{one.per_second:,.4g}" if one else NOTHING for one in found)]
 
 

@@ -128,7 +128,7 @@ def _against_one(records: Sequence[HeadsMeasurement], regime: str) -> dict[int, 
 
 
 def _times(ratios: Sequence[float]) -> str:
-    low, high = (f"{end:.2g}" for end in (min(ratios), max(ratios)))
+    low, high = (f"{end:.3g}" for end in (min(ratios), max(ratios)))
     return f"{low} times" if low == high else f"{low} to {high} times"
 
 

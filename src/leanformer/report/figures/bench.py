@@ -21,6 +21,7 @@ def ratios(record: Bench, names: Mapping[str, str]) -> Figure:
         for axes, design in zip(panels, others, strict=True):
             _panel(axes, record, design, names)
         panels[0].invert_yaxis()
+        panels[0].set_xlim(left=0)  # of all panels, whose axes are shared
         drawing.supxlabel("divided by the original's: rings are counts, dots are times", fontsize=9, color=INK)
     return drawing
 
@@ -35,4 +36,3 @@ def _panel(axes: Axes, record: Bench, design: Speed, names: Mapping[str, str]) -
         axes.plot([ratio.mean], [place], "o", color=FIXED, ms=5)
     axes.set_yticks(range(len(shares) + len(timed)), [*shares, *(name for name, _ in timed)])
     axes.set_title(plain_text(design.name), fontsize=9)
-    axes.set_xlim(left=0)
