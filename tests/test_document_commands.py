@@ -50,6 +50,8 @@ ELSEWHERE = {
 SMALLER = [
     (r"vit_(base|small)_patch16_224", "vit_tiny_patch16_224"),
     (r"^(measure vit_\S+)", r"\1 --batch 1"),
+    (r"^bench vit_base", "bench vit_tiny"),
+    (r"^bench gpt2", "bench tinystories-gpt2"),
     (r"^bench (\S+)", r"bench \1 --seconds 0.01 --decode 2 --batch 2"),
     (r" --device cuda", ""),
     (r"--heads 4,8,16", "--heads 2 --depth 1"),

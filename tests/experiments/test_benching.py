@@ -9,7 +9,7 @@ import torch
 
 import leanformer as lf
 from leanformer.architecture import Architecture
-from leanformer.costs import speed
+from leanformer.costs import speed, timing
 from leanformer.costs.cache import cached_values
 from leanformer.costs.setting import Setting
 from leanformer.costs.speed import WORKLOADS, Bench, TimeRatio
@@ -21,6 +21,12 @@ from support.architectures import SMALL
 from support.command import call
 
 QUICK = {"seconds": 0.01, "batch": 2, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def spans_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test here depends on how exact the times are."""
+    monkeypatch.setattr(timing, "SHORTEST", 0.001)
 
 
 @pytest.mark.parametrize("key", some(sorted(SMALL), 6))

@@ -178,6 +178,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def test_an_installed_package_adds_a_family_a_task_and_a_recipe(outside: dict[str, str], tmp_path: Path) -> None:
+    """They are found, compared, and after a kill resumed with workers to the same results."""
     program = """
         import sys
         import leanformer as lf
@@ -186,7 +187,10 @@ def test_an_installed_package_adds_a_family_a_task_and_a_recipe(outside: dict[st
         assert "upside" in names() and "upside-down" in tasks.TASKS.names() and "plain" in lf.FAMILIES.names()
         model = lf.create("plain-vit", heads=4)
         assert lf.describe(model).family == "plain", lf.describe(model)
-        record = lf.compare("upside", arms=["original", "lean"], seeds=1, out=sys.argv[1], jobs=2)
+        settings = ["training.save_every=10"]
+        record = lf.compare(
+            "upside", arms=["original", "lean"], seeds=1, steps=300, settings=settings, out=sys.argv[1], jobs=1
+        )
         assert record.source == "digits, upside down"
         assert record.task["kind"] == "upside-down"
         try:
@@ -194,61 +198,67 @@ def test_an_installed_package_adds_a_family_a_task_and_a_recipe(outside: dict[st
         except ValueError as error:
             print(error)
     """
-    out = tmp_path / "out"
-    command = [sys.executable, "-c", textwrap.dedent(program), str(out)]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    command = [sys.executable, "-c", textwrap.dedent(program), str(whole)]
     shown = subprocess.run(command, env=outside, capture_output=True, text=True, check=False, timeout=300)
     assert shown.returncode == 0, shown.stderr[-3000:]
     assert shown.stdout == (
         "the family \"broken\" of the package outside cannot be loaded: No module named 'outside_nowhere'\n"
     )
-    # A run that lost its result resumes in a process of its own; without the package, one line says what is missing.
-    lean = out / "lean" / "seed-0"
-    before = (lean / "result.json").read_bytes()
-    (lean / "result.json").unlink()
+    assert (whole / "report.html").is_file()
+    _kill_when_both_runs_have_checkpoints(killed, outside)
+    shown_again, said = (process := _compared(killed, outside)).communicate(timeout=300)
+    assert process.returncode == 0, said[-3000:]
+    assert said.count("resuming from step") == 2
+    assert "Lean against original: " in shown_again
+    for arm in ("original", "lean"):
+        first, second = (out / arm / "seed-0" / "result.json" for out in (killed, whole))
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_run_without_the_package_of_its_task_is_one_line(outside: dict[str, str], tmp_path: Path) -> None:
+    """With the package, it is trained in a process of its own; without it, one line says what is missing."""
+    program = """
+        import sys
+        from leanformer.experiments.recipes import recipe
+        from leanformer.training.run import Run, write_run
+        made = recipe("upside")
+        write_run(Run(name="run", architecture=made.lean, task=made.task, training=made.training), sys.argv[1])
+    """
+    folder = tmp_path / "run"
+    command = [sys.executable, "-c", textwrap.dedent(program), str(folder)]
+    subprocess.run(command, env=outside, capture_output=True, text=True, check=True, timeout=300)
     leanformer = str(Path(sys.executable).with_name("leanformer"))
-    resumed = subprocess.run([leanformer, "train", str(lean)], env=outside, capture_output=True, text=True, check=False)
-    assert resumed.returncode == 0, resumed.stderr[-3000:]
-    assert (lean / "result.json").read_bytes() == before
-    (lean / "result.json").unlink()
     without = {**outside, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    shown = subprocess.run([leanformer, "train", str(lean)], env=without, capture_output=True, text=True, check=False)
+    shown = subprocess.run([leanformer, "train", str(folder)], env=without, capture_output=True, text=True, check=False)
     assert shown.returncode == 2
     assert 'there is no task "upside-down"' in shown.stderr
     assert len(shown.stderr.strip().splitlines()) == 1
-    assert (out / "report.html").is_file()
-
-
-def test_a_killed_comparison_of_an_installed_package_resumes_with_workers(
-    outside: dict[str, str], tmp_path: Path
-) -> None:
-    leanformer = str(Path(sys.executable).with_name("leanformer"))
-    choices = ["--arms", "original,lean", "--seeds", "1", "--steps", "300", "--set", "training.save_every=10"]
-
-    def compare(out: Path, jobs: int = 2) -> subprocess.Popen[str]:
-        command = [leanformer, "compare", "upside", *choices, "--jobs", f"{jobs}", "--out", str(out)]
-        return subprocess.Popen(command, env=outside, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    process, folders = (
-        compare(tmp_path / "killed"),
-        [tmp_path / "killed" / arm / "seed-0" for arm in ("original", "lean")],
+    trained = subprocess.run(
+        [leanformer, "train", str(folder)], env=outside, capture_output=True, text=True, check=False
     )
+    assert trained.returncode == 0, trained.stderr[-3000:]
+    assert (folder / "result.json").is_file()
+
+
+def _compared(out: Path, environment: dict[str, str]) -> "subprocess.Popen[str]":
+    choices = ["--arms", "original,lean", "--seeds", "1", "--steps", "300", "--set", "training.save_every=10"]
+    leanformer = str(Path(sys.executable).with_name("leanformer"))
+    command = [leanformer, "compare", "upside", *choices, "--jobs", "2", "--out", str(out)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _kill_when_both_runs_have_checkpoints(out: Path, environment: dict[str, str]) -> None:
+    process, folders = _compared(out, environment), [out / arm / "seed-0" for arm in ("original", "lean")]
     deadline = time.monotonic() + 120
     while not all(any((folder / "checkpoints").glob("*")) for folder in folders):
-        assert process.poll() is None, process.stderr.read()[-3000:]
+        assert process.poll() is None, process.stderr and process.stderr.read()[-3000:]
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.02)
     process.kill()
     process.communicate()
     time.sleep(1.0)  # workers end with their parent
     assert not any((folder / "result.json").is_file() for folder in folders)
-    for out, jobs in (("killed", 2), ("whole", 1)):
-        shown, said = (process := compare(tmp_path / out, jobs)).communicate(timeout=300)
-        assert process.returncode == 0, said[-3000:]
-        assert (said.count("resuming from step") == 2) == (out == "killed")
-        assert "Lean against original: " in shown
-    for arm in ("original", "lean"):
-        first, second = (tmp_path / out / arm / "seed-0" / "result.json" for out in ("killed", "whole"))
-        assert first.read_bytes() == second.read_bytes()
 
 
 @pytest.mark.parametrize("reference", ["../x:heads", ".x:y", "a b:c", ":c", "a:", "x\0:y", "a..b:c", "[red]:x"])

@@ -168,27 +168,18 @@ def bench_designs(
     """
     subjects = {name: _Subject(design, device) for name, design in designs.items()}
     setting = _with_common_inputs(subjects, setting)
-    can_decode = all(subject.decodes for subject in subjects.values())
-    chosen = tuple(one for one in workloads or WORKLOADS if workloads or can_decode or one != "decoding")
-    if "decoding" in chosen and not can_decode:
-        raise ValueError(f"decoding needs a model that predicts the next token, such as gpt2; {model} does not")
+    chosen = _chosen(subjects, workloads, model)
     length = _decoded(subjects, decoded) if "decoding" in chosen else None
-    wait: Way = (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
     is_measured = device.type == "cuda" and "training" in chosen
-    times: dict[Workload, Times] = {}
     with ExitStack() as settings:
         for subject in subjects.values():
             settings.enter_context(subject.family.configure(subject.model, setting.attention, setting.checkpointing))
+        times = {}
         for workload in chosen:
             progress(workload)
-            ways = {name: subject.way(workload, setting, length or 0) for name, subject in subjects.items()}
-            times[workload] = in_turns(ways, seconds, wait)
-        del ways
+            times[workload] = in_turns(_ways(subjects, workload, setting, length or 0), seconds, _waiting(device))
         progress("memory")
-        memory = {
-            name: subject.memory(setting) if is_measured else peak_memory(subject.architecture, setting)
-            for name, subject in subjects.items()
-        }
+        memory = {name: subject.memory(setting, is_measured) for name, subject in subjects.items()}
     amounts = {"training": setting.batch, "inference": setting.batch, "latency": 1, "decoding": length or 0}
     return Bench(
         model=model,
@@ -215,6 +206,25 @@ def bench_designs(
         ),
         **fields_of(circumstances()),
     )
+
+
+def _chosen(subjects: Mapping[str, _Subject], asked: Sequence[Workload] | None, model: str) -> tuple[Workload, ...]:
+    """What is timed: what was asked for, or all that the designs can do."""
+    can_decode = all(subject.decodes for subject in subjects.values())
+    if asked is None:
+        return WORKLOADS if can_decode else tuple(one for one in WORKLOADS if one != "decoding")
+    if "decoding" in asked and not can_decode:
+        raise ValueError(f"decoding needs a model that predicts the next token, such as gpt2; {model} does not")
+    return tuple(asked)
+
+
+def _ways(subjects: Mapping[str, _Subject], workload: Workload, setting: Setting, decoded: int) -> Mapping[str, Way]:
+    return {name: subject.way(workload, setting, decoded) for name, subject in subjects.items()}
+
+
+def _waiting(device: torch.device) -> Way:
+    """What waits until a device has finished what it was given."""
+    return (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
 
 
 def _with_common_inputs(subjects: Mapping[str, _Subject], setting: Setting) -> Setting:
@@ -315,8 +325,10 @@ class _Subject:
 
         return step
 
-    def memory(self, setting: Setting) -> int:
-        """Bytes that one training step holds at most on a GPU, with parameters and the optimizer's state."""
+    def memory(self, setting: Setting, is_measured: bool) -> int:
+        """Bytes that one training step holds at most, with parameters and the optimizer's state; measured on a GPU."""
+        if not is_measured:
+            return peak_memory(self.architecture, setting)
         own = sum(tensor.numel() * tensor.element_size() for tensor in self.model.parameters())
         before = torch.cuda.memory_allocated(self.device)
         step = self.way("training", setting, 0)
