@@ -49,7 +49,7 @@ def test_paper_as_a_table_and_as_markdown() -> None:
 def test_paper_shows_one_figure_and_its_claims() -> None:
     shown = call("paper", "--table", "fig. 8").stdout
     assert "Figure 8, caption" in shown
-    assert "Of 3 claims" in shown
+    assert "Leaner Transformers: of 3 claims" in shown
     assert "Theorem 3.2" not in shown
     assert "recount" not in shown, "no table is part of it"
 

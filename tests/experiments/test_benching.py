@@ -1,6 +1,7 @@
 """Designs timed side by side: what is timed is the real thing, and counts are those of the built models."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,17 @@ def _on_the_cpu(init: Any) -> Any:
     return lambda self, architecture, device: init(self, architecture, torch.device("cpu"))
 
 
+def test_memory_is_measured_with_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a step holds at most above what was held before it, with the model's own weights."""
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 1000)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 5000)
+    subject = speed._Subject(SMALL["vit"], torch.device("cpu"))
+    own = sum(4 * parameter.numel() for parameter in subject.model.parameters())
+    assert subject.memory(Setting(batch=2), is_measured=True) == 4000 + own
+    assert subject.memory(Setting(batch=2), is_measured=False) == peak_memory(SMALL["vit"], Setting(batch=2))
+
+
 def test_designs_of_other_inputs_or_lengths() -> None:
     short = SMALL["gpt2"].with_options(max_position_embeddings=16)
     record = lf.bench(SMALL["gpt2"], against=short, what="latency", **QUICK)
@@ -186,6 +198,8 @@ def test_designs_are_given_in_every_form(tmp_path: Path) -> None:
     [
         ({"what": "speed"}, "what takes some of training, inference, latency, decoding, got 'speed'"),
         ({"what": "decoding"}, "decoding needs a model that predicts the next token, such as gpt2; small does not"),
+        ({"what": "latency", "decode": 3}, "no text is decoded here, so decode has no meaning: timed are latency"),
+        ({"checkpointing": "yes"}, "checkpointing must be true or false, got 'yes'"),
         ({"what": []}, "what takes some of training, inference, latency, decoding, got ''"),
         ({"what": 3}, "what must be words, got 3"),
         (
@@ -196,12 +210,12 @@ def test_designs_are_given_in_every_form(tmp_path: Path) -> None:
         ({"decode": True}, "decode must be a whole number from 1 on, got True"),
         ({"seed": -1}, "seed must be a whole number from 0 on, got -1"),
         ({"device": "meta"}, "device 'meta' computes nothing"),
-        ({"against": "depth=2"}, "against: depth=2 is there already"),
-        ({"against": ["depth=1", {"depth": 1}]}, "against: 1 layer .* is there already"),
+        ({"against": "depth=2"}, "against: depth=2 is the original"),
+        ({"against": ["depth=1", {"depth": 1}]}, "against: depth=1 is there already"),
         ({"against": "layers=2"}, 'sizes are given as in "depth=4,heads=8,mlp_dim=128"'),
         ({"batch": 0}, "batch must be a whole number from 1 on, got 0"),
         ({"device": "abacus"}, "device 'abacus' cannot be used here: "),
-        ({"precision": "float16"}, "precision must be float32 or bfloat16, got 'float16'"),
+        ({"precision": "float16"}, "precision must be one of float32, bfloat16, got 'float16'"),
         ({"threads": 0}, "threads must be a whole number from 1 on, got 0"),
         ({"seconds": -1}, "seconds must be a positive number, got -1"),
     ],
@@ -231,8 +245,8 @@ def test_bench_as_a_user_runs_it(tmp_path: Path) -> None:
     assert "decoding, 3 tokens" in table
     assert "tokens per second" in table
     assert "mlp_dim=16 has" in table
-    alone = call("bench", *arguments, "--what", "latency").stdout
-    assert "Samples per second, or tokens where text is decoded: latency" in alone
+    alone = call("bench", *arguments[:-4], *arguments[-2:], "--what", "latency").stdout
+    assert re.search(r"original: latency \S+ samples per second", alone)
     wrong = call("bench", *arguments, "--what", "speed")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.startswith("leanformer: --what takes some of training, inference, latency, decoding")

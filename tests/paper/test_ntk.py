@@ -41,7 +41,7 @@ def test_initial_weights_are_as_strong_as_in_vit_b() -> None:
     """A linear layer on normalised input: how much it amplifies is √width times the deviation of its weights."""
     original = recipes.recipe("digits").original
     vit_b = families.build(lf.architecture_of("vit_base_patch16_224", depth=1))
-    wanted = math.sqrt(768) * float(vit_b.blocks[0].attn.qkv.weight.std())
+    wanted = math.sqrt(768) * vit_b.blocks[0].attn.qkv.weight.std().item()
     for start, factor in (("as drawn", math.sqrt(32 / 768)), ("as strong as in ViT-B", 1.0)):
         model = ntk.initial(original, start, seed=0)  # type: ignore[arg-type]
         amplified = math.sqrt(32) * float(model.blocks[0].attn.qkv.weight.std())
@@ -126,7 +126,8 @@ def world(slopes: dict[tuple[str, int], float]) -> ntk.TangentKernels:
     [
         ((-0.1, -0.1, -0.1, -0.1), "holds"),
         ((0.1, 0.1, 0.1, 0.1), "does not hold here"),
-        ((0.0, 0.001, -0.001, 0.0), "does not hold here"),
+        ((0.01, 0.001, 0.02, 0.01), "does not hold here"),
+        ((0.01, -0.001, 0.02, 0.01), "cannot tell"),
         ((-0.1, 0.1, -0.1, 0.1), "cannot tell"),
         ((-0.1, -0.1, 0.1, 0.1), "cannot tell"),
     ],
@@ -138,6 +139,23 @@ def test_depths_and_initial_weights_have_to_agree(slopes: tuple[float, ...], sta
     for name in ("ntk-heads", "ntk-heads-equal", "ntk-heads-split"):
         assert found[name].status == status
         assert len(found[name].parts) == 4
+
+
+def test_designs_of_which_there_is_one_have_no_slope(tmp_path: Path) -> None:
+    """16 heads alone exceed the parameters of the original, so that one number of heads is left at equal parameters."""
+    record = world({(start, depth): -0.1 for start in ntk.STARTS for depth in (3, 6)})
+    few = record.changed(transformers=tuple(row for row in record.transformers if row.heads in (1, 16)))
+    few.write(tmp_path / "paper" / "ntk.json")
+    found = {claim.id: claim for claim in judged(Evidence(tmp_path))}
+    assert found["ntk-heads"].status == "holds"
+    assert found["ntk-heads-equal"].status == "cannot tell"
+
+
+def test_another_recipe_is_another_claim(tmp_path: Path) -> None:
+    record = world({(start, depth): -0.1 for start in ntk.STARTS for depth in (3, 6)})
+    record.changed(recipe="fashion-mnist").write(tmp_path / "paper" / "ntk.json")
+    found = {claim.id: claim for claim in judged(Evidence(tmp_path))}
+    assert found["ntk-heads"].status == "cannot tell"
 
 
 def test_recipes_without_images_are_refused() -> None:

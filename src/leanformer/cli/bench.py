@@ -28,7 +28,7 @@ def bench(
         ),
     ] = None,
     batch: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Samples per training step.", rich_help_panel=TRAINING)
+        int, typer.Option(metavar="N", min=1, help="Samples per training step, and per batch of inference.")
     ] = 8,
     tokens: Annotated[
         int | None,
@@ -36,19 +36,14 @@ def bench(
             metavar="N",
             min=1,
             help="Tokens per text [default: 128, or what the model takes].",
-            rich_help_panel=TRAINING,
         ),
     ] = None,
     decode: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Tokens of a generated text [default: 64, or what fits]."),
     ] = None,
-    precision: Annotated[
-        Literal["float32", "bfloat16"], typer.Option(help="bfloat16 is autocast.", rich_help_panel=TRAINING)
-    ] = "float32",
-    attention: Annotated[
-        Literal["fused", "explicit"], typer.Option(help="How attention is computed.", rich_help_panel=TRAINING)
-    ] = "fused",
+    precision: Annotated[Literal["float32", "bfloat16"], typer.Option(help="bfloat16 is autocast.")] = "float32",
+    attention: Annotated[Literal["fused", "explicit"], typer.Option(help="How attention is computed.")] = "fused",
     checkpointing: Annotated[
         bool, typer.Option("--checkpointing", help="With gradient checkpointing.", rich_help_panel=TRAINING)
     ] = False,
@@ -70,7 +65,9 @@ def bench(
     seconds: Annotated[
         float,
         typer.Option(
-            metavar="X", min=0, help="About how long each workload is timed, all designs together; at least six rounds."
+            metavar="X",
+            min=0,
+            help="About how long each workload is timed, all designs together; with large models it takes longer.",
         ),
     ] = 20.0,
     seed: Seed = 0,

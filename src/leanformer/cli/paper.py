@@ -129,7 +129,9 @@ def ntk(
         str, typer.Option(metavar="RECIPE", help="A recipe of images, whose model is varied.")
     ] = "digits",
     heads: HeadCounts = "1,2,4,8,16",
-    samples: Annotated[int, typer.Option(metavar="N", min=2, help="Samples: the size of the kernels.")] = 64,
+    samples: Annotated[
+        int, typer.Option(metavar="N", min=2, help="Samples; each has a row in the kernel for every output.")
+    ] = 64,
     seeds: DrawnSeeds = 3,
     out: Out = None,
     as_json: AsJson = False,
@@ -137,7 +139,8 @@ def ntk(
     """κ of tangent kernels (NTK) at initialisation: MLPs by width and depth, transformers by heads (Sections 2 and 3).
 
     Heads are added in three ways: each keeps its size, so at equal parameters (with a narrower MLP), and as shares of
-    the width.
+    the width. Every transformer is measured twice: with its weights as timm draws them, and with weights that amplify
+    as much as in ViT-B.
     """
     _run("leanformer.paper.ntk", "ntk", given(locals()), out, as_json)
 

@@ -23,7 +23,7 @@ from leanformer.costs.setting import Optimizer, Setting
 from leanformer.costs.steps import peak_memory
 from leanformer.costs.timing import Times, Way, in_turns, ratio_of
 from leanformer.costs.tracing import Precision
-from leanformer.foundation.formats import percent
+from leanformer.foundation.formats import in_words, percent
 from leanformer.foundation.records.base import PlainArchitecture, RecordPart
 from leanformer.foundation.records.circumstances import DatedRecord, circumstances, fields_of
 from leanformer.models import families
@@ -73,6 +73,11 @@ class Timed(RecordPart):
     ratio: TimeRatio | None = None
     """None for the original."""
 
+    @property
+    def unit(self) -> str:
+        """What is counted per second."""
+        return "tokens" if self.workload == "decoding" else "samples"
+
 
 class Speed(RecordPart):
     """One design: its counts, and its times."""
@@ -83,7 +88,7 @@ class Speed(RecordPart):
     macs: int
     """Multiply-accumulates of a forward pass per sample."""
     memory_bytes: int
-    """The most that a training step holds: counted, or measured if training was timed on a GPU."""
+    """The most that a training step holds: counted, or measured if training was timed with CUDA."""
     cache_bytes: int | None
     """Keys and values per decoded token, in float32; None for models that do not generate text."""
     timed: tuple[Timed, ...]
@@ -127,14 +132,14 @@ class Bench(DatedRecord):
 
     def sentences(self) -> list[str]:
         if len(self.designs) == 1:
-            rates = ", ".join(f"{one.workload} {one.per_second:,.4g}" for one in self.designs[0].timed)
-            return [f"Samples per second, or tokens where text is decoded: {rates}"]
+            rates = (f"{one.workload} {one.per_second:,.4g} {one.unit} per second" for one in self.designs[0].timed)
+            return [f"{self.designs[0].name}: {', '.join(rates)}"]
         return [self._compared(design) for design in self.designs[1:]]
 
     def _compared(self, design: Speed) -> str:
-        counts = " and ".join(
-            f"{percent(share)} of the {name}" for name, share in self.shares(design).items() if name != "cache"
-        ).replace(" and ", ", ", 1)
+        counts = in_words(
+            [f"{percent(share)} of the {name}" for name, share in self.shares(design).items() if name != "cache"]
+        )
         times = ", ".join(
             f"{one.workload} {one.ratio.words}{'' if one.ratio.differs else ' (no difference measured)'}"
             for one in design.timed
@@ -169,7 +174,7 @@ def bench_designs(
     subjects = {name: _Subject(design, device) for name, design in designs.items()}
     setting = _with_common_inputs(subjects, setting)
     chosen = _chosen(subjects, workloads, model)
-    length = _decoded(subjects, decoded) if "decoding" in chosen else None
+    length = _decoded(subjects, chosen, decoded)
     is_measured = device.type == "cuda" and "training" in chosen
     with ExitStack() as settings:
         for subject in subjects.values():
@@ -239,8 +244,12 @@ def _with_common_inputs(subjects: Mapping[str, _Subject], setting: Setting) -> S
     return setting
 
 
-def _decoded(subjects: Mapping[str, _Subject], asked: int | None) -> int:
-    """How many tokens are generated."""
+def _decoded(subjects: Mapping[str, _Subject], chosen: Sequence[Workload], asked: int | None) -> int | None:
+    """How many tokens are generated, if text is."""
+    if "decoding" not in chosen:
+        if asked is not None:
+            raise ValueError(f"no text is decoded here, so decode has no meaning: timed are {', '.join(chosen)}")
+        return None
     name, longest = min(((name, subject.longest) for name, subject in subjects.items()), key=lambda pair: pair[1])
     if asked is not None and asked > longest:
         raise ValueError(f"{name} takes at most {longest} tokens, so no text of {asked} can be decoded")

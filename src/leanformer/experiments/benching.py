@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import nn
@@ -56,7 +56,7 @@ def bench(
 
     All designs have fresh weights and random inputs and are timed in turns, so that other work on the machine affects
     all of them. Ratios are of times in the same round, with a 95 % interval over rounds. Parameters, MACs and training
-    memory are counted; on a GPU, memory is measured.
+    memory are counted; with CUDA, memory is measured if training is timed.
 
     Args:
         model: a name as for `lf.create`, the folder of a saved model or of a run, an architecture, or a module of a
@@ -66,14 +66,15 @@ def bench(
         what: of training, inference, latency and decoding [default: all that the models can do].
         batch: samples of a training step and of inference; latency takes one sample, decoding one text.
         tokens: tokens per text [default: 128, or what the model takes].
-        decode: tokens of a generated text [default: 64, or what fits].
+        decode: tokens of a generated text, if text is decoded [default: 64, or what fits].
         precision: "float32", or "bfloat16" for autocast.
         attention: "fused", or "explicit" for products that keep the weights.
         checkpointing: whether training recomputes activations.
         optimizer: "adamw", "sgd" or "none".
         device: such as "cpu" or "cuda:1" [default: a GPU if there is one]. All designs are on it together.
         threads: CPU threads [default: as they are].
-        seconds: about how long each workload is timed, all designs together; six rounds are the least.
+        seconds: about how long each workload is timed, all designs together. Large models take longer: there are at
+            least six rounds, and a multiple of twice the number of designs, so that none gains from its place.
         seed: of weights and inputs.
         out: a folder for bench.json and its figure; by default nothing is written.
         progress: whether to show what is being timed; by default where a person is watching.
@@ -84,11 +85,11 @@ def bench(
             lambda value: isinstance(value, (str, Path, Architecture, nn.Module)),
             "a name, a folder, an architecture or a module",
         ),
-        precision=(lambda value: value in get_args(Precision), " or ".join(get_args(Precision))),
         against=(_is_designs, "sizes, an architecture, a YAML file, recommended, or several of these"),
         what=(_are_words, "words"),
         **dict.fromkeys(("batch", "tokens", "decode", "threads"), (_is_count, "a whole number from 1 on")),
         seed=(lambda value: value == 0 or _is_count(value), "a whole number from 0 on"),
+        checkpointing=(lambda value: isinstance(value, bool), "true or false"),
         seconds=(lambda value: isinstance(value, (int, float)) and 0 < value < float("inf"), "a positive number"),
     )
     setting = Setting(
@@ -152,11 +153,22 @@ def _others(original: Architecture, against: Sizes | Sequence[Sizes] | None) -> 
         else:
             other = redesigned(original, sizes)
         other = families.family(other.family).canonical(other)
-        name = str(sizes) if isinstance(sizes, (str, Path)) else "; ".join(map(str, other.stages))
-        if other in (original, *found.values()):
+        name = _name_of(sizes, other)
+        if other == original:
+            raise ArgumentError("{against}: {name} is the original", name=name)
+        if other in found.values():
             raise ArgumentError("{against}: {name} is there already", name=name)
         found[name if name not in found else f"{name} ({len(found) + 1})"] = other
     return found
+
+
+def _name_of(sizes: Sizes, other: Architecture) -> str:
+    """Sizes as they are typed; an architecture by what it is."""
+    if isinstance(sizes, (str, Path)):
+        return str(sizes)
+    if isinstance(sizes, Mapping):
+        return ",".join(f"{name}={value}" for name, value in sizes.items())
+    return "; ".join(map(str, other.stages))
 
 
 def _workloads(what: str | Sequence[str] | None) -> tuple[Workload, ...] | None:

@@ -91,6 +91,12 @@ def counted_range(numbers: Sequence[int], word: str) -> str:
     return counted(most, word) if least == most else f"{least} to {most} {word}s"
 
 
+def in_words(parts: Sequence[str]) -> str:
+    """One, one and two, or one, two and three."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def joined(values: Sequence[Any], separator: str = " ") -> str:
     """One value where all agree, else all of them."""
     return str(values[0]) if len(set(values)) == 1 else separator.join(map(str, values))

@@ -178,12 +178,21 @@ class Claim(RecordPart):
         return {f"{kind} {number}" for kind, numbers in named for number in re.findall(r"\d+", numbers)}
 
     @property
+    def rests_on_trainings(self) -> bool:
+        """Whether its records are those of trained models, not only counts, printed figures or initial weights."""
+        return any(name.endswith(TRAINED_RECORDS) for name in self.records)
+
+    @property
     def judged(self) -> tuple[ClaimPart, ...]:
         """The numbers that were judged: its parts, or its own."""
         if self.parts or self.value is None:
             return self.parts
         low, high = self.interval or (None, None)
         return (ClaimPart(name="", value=self.value, low=low, high=high, limit=self.limit, status=self.status),)
+
+
+TRAINED_RECORDS = ("comparison.json", "sweep.json", "glue.json", "figure.json", "positions.json", "perfect.json")
+"""Files of trained models, by the end of their names."""
 
 
 class Scorecard(DatedRecord):
@@ -204,10 +213,20 @@ class Scorecard(DatedRecord):
 
     @property
     def claims_summary(self) -> str:
-        """How many claims hold, in a sentence."""
+        """How many claims of each paper hold, a sentence for each; the papers contradict each other in part."""
         printed, others = ([claim for claim in self.claims if claim.extension is own] for own in (False, True))
-        beyond = f" {len(others)} more rows go beyond the papers' text: {_tally(others)}." if others else ""
-        return f"Of {len(printed)} claims {_tally(printed)}.{beyond}"
+        papers = [
+            _of_paper(paper, [claim for claim in printed if claim.paper == paper])
+            for paper in dict.fromkeys(claim.paper for claim in printed)
+        ]
+        beyond = [f"{len(others)} more rows go beyond the papers' text: {_tally(others)}."] if others else []
+        return " ".join([*papers, *beyond])
+
+
+def _of_paper(paper: str, claims: Sequence[Claim]) -> str:
+    trained = sum(claim.rests_on_trainings for claim in claims if claim.status == "holds")
+    rest = f"; {trained} of those that hold were tested by training models" if trained else ""
+    return f"{paper}: of {len(claims)} claims {_tally(claims)}{rest}."
 
 
 def _tally(claims: Sequence[Claim]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from leanformer.costs.speed import WORKLOADS, Bench, Timed
@@ -26,7 +25,9 @@ NAMES = {
 class BenchView(RecordView[Bench]):
     def table(self, record: Bench) -> Table:
         head = ["", *(design.name for design in record.designs)]
-        return tables.terminal(self.title(record), head, [*_sizes(record), *_counts(record), *_times(record)])
+        divided = "; beside them, divided by the original's" if len(record.designs) > 1 else ""
+        rows = [*_sizes(record), *_counts(record), *_times(record)]
+        return tables.terminal(f"{self.title(record)}{divided}", head, rows)
 
     def title(self, record: Bench) -> str:
         texts = f" of {counted(record.tokens, 'token')}" if record.tokens else ""
@@ -40,7 +41,7 @@ class BenchView(RecordView[Bench]):
         return [f"{words}." for words in record.sentences()]
 
     def figures(self, record: Bench) -> Figures:
-        return {"bench": lambda: draw(record)} if len(record.designs) > 1 else {}
+        return {"bench": lambda: figures.ratios(record, NAMES, self.title(record))} if len(record.designs) > 1 else {}
 
     def rows(self, record: Bench) -> list[dict[str, Any]]:
         return [
@@ -53,10 +54,6 @@ class BenchView(RecordView[Bench]):
             for design in record.designs
             for one in design.timed
         ]
-
-
-def draw(record: Bench) -> Figure:
-    return figures.ratios(record, NAMES)
 
 
 def _sizes(record: Bench) -> Iterator[list[str]]:
@@ -87,7 +84,7 @@ def _times(record: Bench) -> Iterator[list[str]]:
     for workload in WORKLOADS:
         found = [design.at(workload) for design in record.designs]
         if any(found):
-            unit = "tokens" if workload == "decoding" else "samples"
+            unit = next(one.unit for one in found if one)
             length = f", {counted(record.decoded, 'token')}" if workload == "decoding" and record.decoded else ""
             yield [f"{NAMES[workload]}{length}", *map(_time, found)]
             yield [f"  {unit} per second", *(f"{one.per_second:,.4g}" if one else NOTHING for one in found)]

@@ -42,7 +42,10 @@ INTRODUCTION = (
     'and "Quality over Quantity in Attention Layers". A status is computed from the records by a rule, which '
     "`leanformer paper --json` gives for each claim. The rules and their thresholds were written when most of these "
     "records existed, and some were changed after a first look at them. So a status is a reading of known results, not "
-    "the outcome of a test that was fixed beforehand; only claims without a record have their rule first. "
+    "the outcome of a test that was fixed beforehand. Exceptions are claims without a record, and those of the "
+    "counterpoint that have studies of their own (`leanformer paper bound`, `features`, `voting`, `positions`, "
+    "`perfect`), whose first rules were written before these records. The paper does not print whether heads keep "
+    "their size or split the width; recounts take what gives the printed count, and say so. "
     "`leanformer paper --out FOLDER` writes this page."
 )
 BEYOND = "Beyond the paper's text"

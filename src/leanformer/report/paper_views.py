@@ -110,9 +110,10 @@ class ConstructionView(RecordView[Construction]):
 
 class TangentKernelsView(RecordView[TangentKernels]):
     def table(self, record: TangentKernels) -> Table:
-        mlps = [["MLP, ReLU", "1", "–", f"{row.width:,}", "", *_spread(row.kappas)] for row in record.widths]
-        mlps += [["MLP, normalised", str(row.depth), "–", "∞", "", *_spread(row.normalised)] for row in record.depths]
-        mlps += [["MLP, ReLU", str(row.depth), "–", "∞", "", *_spread(row.plain)] for row in record.depths]
+        mlps = [["MLP, ReLU", "1", "–", f"{row.width:,}", "", *_spread(row.kappas), ""] for row in record.widths]
+        for name, read in (("MLP, normalised", "normalised"), ("MLP, ReLU", "plain")):
+            for row in record.depths:
+                mlps.append([name, str(row.depth), "–", "∞", "", *_spread(getattr(row, read)), ""])
         transformers = [
             [
                 f"{record.recipe}, {row.regime}{', equal parameters' if row.equal_params else ''}, {row.start}",
@@ -121,10 +122,11 @@ class TangentKernelsView(RecordView[TangentKernels]):
                 f"{row.mlp_dim:,}",
                 f"{row.params:,}",
                 *_spread(row.kappas),
+                significant(median(row.attention)) if row.attention else "",
             ]
             for row in record.transformers
         ]
-        head = ["network", "layers", "heads", "MLP", "parameters", "κ, median", "over seeds"]
+        head = ["network", "layers", "heads", "MLP", "parameters", "κ, median", "over seeds", "κ of attention"]
         title = f"κ of tangent kernels of {record.samples} samples, {counted(record.seeds, 'seed')}"
         return tables.terminal(title, head, [*mlps, *transformers], left=1)
 

@@ -21,14 +21,15 @@ from leanformer.paper.rules import (
     at_most,
     chosen,
     decided,
+    first_of,
     gain,
     worst_of,
 )
 
-SWEEP, DEEP = "sweep-farthest", "sweep-farthest-deep"
+SWEEP, DEEP, MANY_HEADS = "sweep-farthest", "sweep-farthest-deep", "sweep-farthest-groups"
 SMALL = "16 points in 16 dimensions, 1 layer, 5,000 steps, 3 seeds"
 CONSTRUCT = "leanformer paper construction --out results/paper"
-LENGTH = "leanformer sweep farthest-length"
+LENGTH, LENGTH_RECORD = "leanformer sweep farthest-length", "sweep-farthest-length"
 DIMENSION = "leanformer sweep farthest-dimension"
 GROUPS = "leanformer sweep farthest --vary heads=1,2 --vary groups=1,4,16,64 --vary regime=split"
 MOST_GROUPS = 64
@@ -205,6 +206,16 @@ def _construction(evidence: Evidence) -> Finding:
     return Finding(decided(worst < SOLVED), words, worst, records=("paper/construction.json",), limit=at_most(SOLVED))
 
 
+def _conjecture(evidence: Evidence) -> Finding:
+    """About every depth, so that no number of trainings decides it."""
+    record = evidence.sweep(LENGTH_RECORD)
+    found = None if record is None else _longest(record)
+    words = "a conjecture about every depth and length, of which trainings cannot decide more than a few"
+    if found is None:
+        return UNKNOWN
+    return Finding("cannot tell", f"{words}; at 2 layers {found.result}", records=(f"{LENGTH_RECORD}/sweep.json",))
+
+
 def _not_here(words: str) -> Judge:
     return lambda evidence: Finding("not testable here", f"{words}; the command is ready")
 
@@ -248,9 +259,9 @@ CLAIMS = (
         where="Abstract",
         statement="Rank, not the number of parameters, determines what the layer can do.",
         rule=f"holds if a layer of half rank with more parameters has at least {MANY:g} times the error{EXTREMES}",
-        judge=_on(SWEEP, _not_parameters),
+        judge=first_of(_on(MANY_HEADS, _not_parameters), _on(SWEEP, _not_parameters)),
         scale=SMALL,
-        test="leanformer sweep farthest",
+        test=GROUPS,
     ),
     Stated(
         id="qq-groups",
@@ -267,7 +278,7 @@ CLAIMS = (
         statement="128 heads of half rank do not come near one head of full rank: a consequence of the lower bound.",
         rule=f"holds if {2 * MOST_GROUPS} heads of half rank have at least {MANY:g} times the error of full rank"
         f"{EXTREMES}",
-        judge=_on("sweep-farthest-groups", _most_groups),
+        judge=_on(MANY_HEADS, _most_groups),
         scale="16 points in 16 dimensions, 1 layer, 5,000 steps, 3 seeds",
         test=GROUPS,
     ),
@@ -295,7 +306,16 @@ CLAIMS = (
         statement="At two layers, low rank falls behind further with more points.",
         rule="holds if the gap between half and full rank at 2 layers is larger with every larger number of points"
         f"{INTERVALS}",
-        judge=_on("sweep-farthest-length", _longest),
+        judge=_on(LENGTH_RECORD, _longest),
+        scale="4 to 64 points in 16 dimensions, 2 layers, 4 groups, 5,000 steps, 3 seeds",
+        test=LENGTH,
+    ),
+    Stated(
+        id="qq-conjecture",
+        where="Abstract",
+        statement="For long sequences, full rank is necessary at every depth (conjectured).",
+        rule="a proof would decide it; a model of low rank that finds the farthest of many points would refute it",
+        judge=_conjecture,
         scale="4 to 64 points in 16 dimensions, 2 layers, 4 groups, 5,000 steps, 3 seeds",
         test=LENGTH,
     ),

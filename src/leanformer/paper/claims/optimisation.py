@@ -10,10 +10,10 @@ from statistics import median
 
 from leanformer.architecture import Regime
 from leanformer.experiments.comparison_records import Comparison
-from leanformer.foundation.formats import counted, significant
+from leanformer.foundation.formats import counted, in_words, significant
 from leanformer.paper.claims.trained_images import TUNED as TUNED_IMAGES
 from leanformer.paper.evidence import Evidence
-from leanformer.paper.ntk import STARTS, TangentKernels
+from leanformer.paper.ntk import RECIPE, STARTS, TangentKernels
 from leanformer.paper.rules import (
     UNKNOWN,
     Finding,
@@ -36,18 +36,16 @@ TRANSFORMERS = (
     "ViT of width 32 on digits (6 and 3 layers), 64 held-out images, 3 seeds of weights, as timm draws them and as "
     "strong as in ViT-B"
 )
-FLAT = 0.02
-"""A slope of log₁₀ κ per doubling that is no change: 5 %."""
 FALLS = (
-    f"holds if the slope of log₁₀ κ per doubling of the heads is below −{FLAT} in every seed, at both depths and from "
-    f"both initial weights; does not if it is above −{FLAT} in all of these"
+    "holds if the slope of log₁₀ κ per doubling of the heads is below 0 in every seed, at both depths and from both "
+    "initial weights; does not if it is above 0 in all of these"
 )
 
 
 def _kernels(judge: Callable[[TangentKernels], Finding]) -> Judge:
     def judged(evidence: Evidence) -> Finding:
         record = evidence.tangent_kernels()
-        return UNKNOWN if record is None else judge(record)
+        return UNKNOWN if record is None or record.recipe != RECIPE else judge(record)
 
     return judged
 
@@ -58,10 +56,10 @@ def _slopes(sizes: Sequence[int], kappas: Sequence[Sequence[float]]) -> list[flo
     return [slope_of(places, [math.log10(kappa) for kappa in own]) for own in zip(*kappas, strict=True)]
 
 
-def _falling(slopes: Sequence[float], words: str, limit: float = 0.0) -> Finding:
-    status = decided(max(slopes) < limit, min(slopes) > limit)
+def _falling(slopes: Sequence[float], words: str) -> Finding:
+    status = decided(max(slopes) < 0, min(slopes) > 0)
     shown = f"{words}; log₁₀ κ changes by {', '.join(f'{slope:+.3f}' for slope in slopes)} per doubling"
-    return Finding(status, shown, median(slopes), (min(slopes), max(slopes)), NTK, "range", limit=at_most(limit))
+    return Finding(status, shown, median(slopes), (min(slopes), max(slopes)), NTK, "range", limit=at_most(0))
 
 
 def _wider_mlps(record: TangentKernels) -> Finding:
@@ -89,15 +87,17 @@ def _more_heads(regime: Regime, *, equal_params: bool) -> Judge:
         found, every = [], []
         for start in STARTS:
             for depth, rows in record.of(regime, equal_params=equal_params, start=start).items():
-                ends = " and ".join(
-                    f"{significant(row.kappa)} with {counted(row.heads, 'head')}" for row in (rows[0], rows[-1])
+                if len({row.heads for row in rows}) < 2:
+                    continue
+                ends = in_words(
+                    [f"{significant(row.kappa)} with {counted(row.heads, 'head')}" for row in (rows[0], rows[-1])]
                 )
                 slopes = _slopes([row.heads for row in rows], [row.kappas for row in rows])
                 every += slopes
-                found.append(_falling(slopes, f"κ {ends}", -FLAT).called(f"{counted(depth, 'layer')} {start}"))
+                found.append(_falling(slopes, f"κ {ends}").called(f"{counted(depth, 'layer')} {start}"))
         if not found:
             return UNKNOWN
-        status = decided(max(every) < -FLAT, min(every) > -FLAT)
+        status = decided(max(every) < 0, min(every) > 0)
         spread = (min(every), max(every))
         return replace(joined(found[0], found), status=status, value=median(every), interval=spread)
 
@@ -112,7 +112,10 @@ def _lean(record: TangentKernels) -> Finding:
         if arms.keys() == {"original", "lean"}:
             pairs = zip(arms["lean"].kappas, arms["original"].kappas, strict=True)
             ratios = [lean / original for lean, original in pairs]
+            attention = [median(arms[name].attention) for name in ("lean", "original") if arms[name].attention]
             words = f"κ of lean is {min(ratios):.2f} to {max(ratios):.2f} times the original's"
+            if len(attention) == 2:
+                words += f", and κ of its attention {attention[0] / attention[1]:.2f} times"
             status = decided(max(ratios) < 1, min(ratios) > 1)
             span = (min(ratios), max(ratios))
             part = Finding(status, words, median(ratios), span, NTK, "range", limit=at_most(1))

@@ -6,12 +6,16 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from leanformer.conditioning import gaussian
 from leanformer.conditioning.theory import TheoryRow
 from leanformer.foundation.formats import counted, significant
 from leanformer.paper.evidence import Evidence
+from leanformer.paper.record import ClaimStatus
 from leanformer.paper.rules import RECOUNT, UNKNOWN, Finding, Judge, Stated, at_least, at_most, decided, joined
 
 THEORY = ("theory/theory.json",)
@@ -21,6 +25,10 @@ NEAR = 5.0
 """Percent that the formula may be off."""
 ONE = 1.1
 """A κ below it is about 1."""
+WIDTH, HEAD_DIM = 768, 64
+"""Of ViT-B."""
+SAMPLES = 10
+"""Matrices that are drawn for Eq. 3."""
 ROUNDING = 1e-10
 """Singular values of these matrices below it could be rounding errors of float64."""
 
@@ -37,6 +45,22 @@ def _edge(rows: list[TheoryRow]) -> Finding:
     worst = max(100 * abs(row.edge / row.simulated - 1) for row in rows)
     words = f"at most {worst:.1f} % off at {rows[0].columns} to {rows[-1].columns} columns"
     return Finding(decided(worst <= NEAR), words, worst, records=THEORY, limit=at_most(NEAR))
+
+
+def _extremes(evidence: Evidence) -> Finding:
+    """The smallest and the largest singular value of Gaussian matrices against √n ∓ √m."""
+    rows, columns = 197, 16 * 197
+    draw = np.random.default_rng(0)
+    drawn = [np.linalg.svd(draw.standard_normal((rows, columns)), compute_uv=False) for _ in range(SAMPLES)]
+    by_formula = (math.sqrt(columns) - math.sqrt(rows), math.sqrt(columns) + math.sqrt(rows))
+    measured = (fmean(values[-1] for values in drawn), fmean(values[0] for values in drawn))
+    worst = max(100 * abs(ours / theirs - 1) for ours, theirs in zip(by_formula, measured, strict=True))
+    words = (
+        f"{rows} × {columns}: smallest {measured[0]:.1f}, by the formula {by_formula[0]:.1f}; largest "
+        f"{measured[1]:.1f} and {by_formula[1]:.1f}; Eq. 3 prints σ with the index of the smallest for both"
+    )
+    status: ClaimStatus = "holds under another reading" if worst <= NEAR else "does not hold here"
+    return Finding(status, words, worst, limit=at_most(NEAR))
 
 
 def _wide(rows: list[TheoryRow]) -> Finding:
@@ -102,7 +126,7 @@ def _typical_mlps(evidence: Evidence) -> Finding:
     if not stages:
         return UNKNOWN
     ratios = sorted({ratio for _, ratio in stages})
-    words = f"the originals of both kinds have MLPs of {ratios[0]:g} to {ratios[-1]:g} times the width"
+    words = f"the originals of image and language models have MLPs of {ratios[0]:g} to {ratios[-1]:g} times the width"
     return Finding(decided(ratios[0] >= 2 and ratios[-1] <= 4), words, records=("paper/scorecard.json",))
 
 
@@ -121,9 +145,14 @@ def _mlps(evidence: Evidence) -> Finding:
     record = evidence.parts()
     if record is None:
         return UNKNOWN
-    words = f"median κ of the MLPs' weights {significant(record.mlp)}, of attention blocks {significant(record.block)}"
+    own = math.exp(gaussian.expected_log_kappa(WIDTH, HEAD_DIM))
+    words = (
+        f"median κ of the MLPs' weights {significant(record.mlp)}, of attention blocks {significant(record.block)}; "
+        f"but {own:.2f} is expected of the attention's own weights, {WIDTH} × {HEAD_DIM} for a head"
+    )
     ratio = record.mlp / record.block
-    return Finding(decided(ratio < 1), words, ratio, records=("paper/parts.json",), limit=at_most(1))
+    status: ClaimStatus = "holds under another reading" if ratio < 1 and record.mlp > own else decided(ratio < 1)
+    return Finding(status, words, ratio, records=("paper/parts.json",), limit=at_most(1))
 
 
 def _parallel(kernel: str) -> Judge:
@@ -139,8 +168,8 @@ def _parallel(kernel: str) -> Judge:
         words = f"time of a step with more heads, divided by that with larger heads, {threads}: {', '.join(shown)}"
         faster, slower = [row["high"] < 1 for row in rows], [row["low"] > 1 for row in rows]
         status = decided(all(faster), any(slower) and not any(faster))
-        if record["threads"] < 2:
-            status = "cannot tell"  # what runs in parallel cannot be seen on one thread
+        if record["threads"] < 2 or (status != "holds" and record.get("device", "cpu") == "cpu"):
+            status = "cannot tell"  # a few heads fill a CPU's threads already
         found = [_times(row) for row in rows]
         return replace(joined(found[0], found), result=words, status=status)
 
@@ -155,12 +184,22 @@ def _times(row: Mapping[str, Any]) -> Finding:
 
 
 PARALLEL = (
-    "holds if the 95 % interval of the time ratio lies below 1 at every number of columns; does not if none does and "
-    "one lies above 1; one thread cannot tell"
+    "holds if the 95 % interval of the time ratio lies below 1 at every number of columns; does not if on a GPU none "
+    "does and one lies above 1; a CPU has few threads, which a few heads fill already, so that it cannot refute this"
 )
 PARTS = "leanformer paper parts --out results/paper"
 
 CLAIMS = (
+    Stated(
+        id="eq-3",
+        where="Section 3.2, Eq. 3",
+        statement="A Gaussian m × n matrix has a smallest singular value of about √n − √m, and a largest of √n + √m.",
+        rule="holds under another reading, with σ₁ for the largest, if both are within 5 % of the mean of "
+        f"{SAMPLES} drawn matrices",
+        judge=_extremes,
+        scale="Gaussian matrices of 197 × 3,152",
+        test=RECOUNT,
+    ),
     Stated(
         id="theorem-edge",
         where="Theorem 3.2, Eq. 6 and 13",
@@ -256,7 +295,7 @@ CLAIMS = (
     Stated(
         id="mlps-wider",
         where="Section 3.3",
-        statement="As MLPs widen, the κ of their weights approaches 1.",
+        statement="As MLPs widen, the κ of their weights approaches 1 (which follows from Theorem 3.2).",
         rule="holds if the formula of Theorem 3.2 falls with the width, below 1.1 at 1,000 times the tokens' width",
         judge=_wider_mlps,
         scale="closed form, for Gaussian weights",
@@ -267,7 +306,8 @@ CLAIMS = (
         where="Section 3.3",
         statement="Wide MLPs are well conditioned already, better than attention blocks.",
         rule="holds if the median κ of the MLPs' weights is below that of the attention blocks' outputs, the two kinds "
-        "of matrices that the paper compares",
+        "of matrices that the paper compares, and below that of the attention's weights; under another reading if only "
+        "the first is so",
         judge=_mlps,
         scale="ViT-B at initialisation, Gaussian images",
         test=PARTS,

@@ -12,11 +12,12 @@ from leanformer.costs.speed import Bench, Speed
 from leanformer.report.figures.style import FIXED, GREY, INK, STYLE, Drawing, plain_text
 
 
-def ratios(record: Bench, names: Mapping[str, str]) -> Figure:
+def ratios(record: Bench, names: Mapping[str, str], title: str) -> Figure:
     """A panel for each design: counts as rings, times as dots with their intervals; left of 1 is less."""
     others = record.designs[1:]
     with mpl.rc_context(STYLE):
-        drawing = Drawing(figsize=(2.6 + 3.8 * len(others), 3.6), dpi=160, layout="constrained")
+        drawing = Drawing(figsize=(2.6 + 3.8 * len(others), 3.9), dpi=160, layout="constrained")
+        drawing.suptitle(plain_text(title), fontsize=9, color=INK, x=0.01, ha="left")
         panels = drawing.subplots(1, len(others), sharey=True, sharex=True, squeeze=False)[0]
         for axes, design in zip(panels, others, strict=True):
             _panel(axes, record, design, names)
