@@ -86,23 +86,25 @@ def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
 
 def paired_ratio(ours: Way, theirs: Way, rounds: int = 15) -> dict[str, float]:
     """Time of ours over time of theirs, in so many rounds: the ratio with its interval, and both medians."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for number in range(rounds + 1):
-        order = (0, 1) if number % 2 else (1, 0)
-        for place in order:
-            took = _timed((ours, theirs)[place], 1, lambda: None)
-            if number:  # the first round is a warm-up
-                times[place].append(took)
-    ratio, low, high = ratio_of(*times)
-    return {"ratio": ratio, "low": low, "high": high, "ours_s": median(times[0]), "theirs_s": median(times[1])}
+    times = _in_rounds({"ours": ours, "theirs": theirs}, rounds)
+    ratio, low, high = ratio_of(times["ours"], times["theirs"])
+    return {
+        **{"ratio": ratio, "low": low, "high": high},
+        **{f"{name}_s": median(values) for name, values in times.items()},
+    }
 
 
 def side_by_side(ways: Mapping[str, Way], rounds: int = 7) -> dict[str, float]:
-    """Median seconds of each way, after one round of warm-up."""
+    """Median seconds of each way."""
+    return {name: median(values) for name, values in _in_rounds(ways, rounds).items()}
+
+
+def _in_rounds(ways: Mapping[str, Way], rounds: int) -> Times:
+    """Every call once in each round, in the orders of `_orders`; one call of each before does not count."""
     for way in ways.values():
         way()
     times: Times = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, way in ways.items():
-            times[name].append(_timed(way, 1, lambda: None))
-    return {name: median(values) for name, values in times.items()}
+    for order in itertools.islice(itertools.cycle(_orders(list(ways))), rounds):
+        for name in order:
+            times[name].append(_timed(ways[name], 1, lambda: None))
+    return times
