@@ -125,6 +125,9 @@ def text_short() -> Recipe:
     """IMDb's reviews, their first 256 bytes: for grids of many designs on a laptop.
 
     Command: leanformer paper figure 9; leanformer compare text-short
+    Time: Figure 9, 24 runs and the search of two learning rates, takes about an hour on one core.
+    Score: 57.2 % for two layers of 2 heads, 57.7 % for one layer of 4; a linear model of token counts has 59.0 %. See
+        results/paper/grid-text-short.
     """
     return small(
         "text-short",
