@@ -322,6 +322,19 @@ def test_differences_that_can_be_distinguished_from_zero_are_said(swept: tuple[P
     ]
 
 
+def test_panels_are_those_that_say_something() -> None:
+    """Committed grids: each depth has its own learning rate, and not every MLP was trained with every depth."""
+    results = Path(__file__).parents[2] / "results"
+    drawn = lines(Sweep.read(results / "paper" / "grid-cifar10-small" / "sweep.json"))
+    titles = [axes.get_title(loc="left") for axes in drawn.axes]
+    assert titles == [f"mlp_dim {size}" for size in (64, 128, 256, 384, 512)]
+    assert [axes.get_subplotspec().rowspan.start for axes in drawn.axes] == [0, 0, 0, 1, 1]
+    (only,) = lines(Sweep.read(results / "paper" / "grid-text-short" / "sweep.json")).axes
+    assert [text.get_text() for text in only.get_legend().get_texts()] == ["1", "2"]
+    alone = Sweep.read(results / "sweep-farthest-length" / "sweep.json")
+    assert len(lines(alone).axes) == 1
+
+
 def test_a_folder_keeps_to_its_sweep_and_a_locked_one_is_not_touched(swept: tuple[Path, Sweep], tmp_path: Path) -> None:
     out, _ = swept
     with pytest.raises(ValueError, match=r"holds another sweep: axes is \['depth', 'heads', 'regime'\] there"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -20,24 +21,52 @@ from leanformer.report.figures.style import FIXED, GREY, INK, SIMULATION, SPLIT,
 COLOURS = (FIXED, SPLIT, THEORY, SIMULATION, "#b5838d", "#6b705c", "#e9a23b", INK)
 ROOM = 1.2
 """Factor from the outermost value to the edge of a logarithmic axis."""
+MOST_COLUMNS = 4
+"""Panels beside each other."""
 MANY_TICKS = 6
-"""From here on, their labels are smaller."""
+"""Of an axis; from here on, their labels are smaller."""
 TITLES = {"groups": "groups of heads", "task.points": "points N", "task.dim+width": "dimension d"}
 
 
 def lines(record: Sweep) -> Figure:
     """The score along the first axis: a line with 95 % intervals for each value of the second, a panel for the rest."""
-    first, second, *rest = _axes(record)
-    panels = [dict(zip(rest, chosen, strict=True)) for chosen in product(*(record.axes[name] for name in rest))]
+    first, second, *_ = _axes(record)
+    panels = _panels(record)
+    rows = math.ceil(len(panels) / MOST_COLUMNS)
+    columns = math.ceil(len(panels) / rows)
     with mpl.rc_context(STYLE):
-        drawn = Drawing(figsize=(max(6.4, 4.2 * len(panels)), 3.8), dpi=160, layout="constrained")
-        grid = drawn.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for axes, fixed in zip(grid, panels, strict=True):
+        drawn = Drawing(figsize=(max(6.4, 4.2 * columns), 3.8 * rows), dpi=160, layout="constrained")
+        grid = drawn.subplots(rows, columns, sharey=True, squeeze=False)
+        for axes, fixed in zip(grid.flat, panels, strict=False):
             _panel(axes, record, first, second, fixed, differences=False)
-        grid[0].set_ylabel(plain_text(metric_with_unit(record.metric)))
+        for axes in grid.flat[len(panels) :]:
+            axes.remove()
+        for axes in grid[:, 0]:
+            axes.set_ylabel(plain_text(metric_with_unit(record.metric)))
         if second:
-            grid[0].legend(title=_title(second))
+            grid[0, 0].legend(title=_title(second))
     return drawn
+
+
+def _panels(record: Sweep) -> list[dict[str, Any]]:
+    """The values of all axes but the first two that some cell has, without axes that follow another one.
+
+    Where every depth has a learning rate of its own, a panel for each rate would show nothing new.
+    """
+    first, second, *rest = _axes(record)
+    kept: list[str] = []
+    for name in rest:
+        if not any(_follows(record, name, other) for other in filter(None, (first, second, *kept))):
+            kept.append(name)
+    there = [{name: cell.values[name] for name in kept} for cell in record.cells]
+    every = (dict(zip(kept, chosen, strict=True)) for chosen in product(*(record.axes[name] for name in kept)))
+    return [fixed for fixed in every if fixed in there]
+
+
+def _follows(record: Sweep, name: str, other: str) -> bool:
+    """Whether the value of another axis decides that of this one."""
+    seen = {(cell.values[other], cell.values[name]) for cell in record.cells}
+    return len(seen) == len({value for value, _ in seen}) < len(record.cells)
 
 
 def side_by_side(records: Sequence[Sweep]) -> Figure:
@@ -70,7 +99,7 @@ def _panel(axes: Axes, record: Sweep, first: str, second: str, fixed: Mapping[st
         cells = [cell for cell in inside if value is None or cell.values[second] == value]
         shade, label = COLOURS[number % len(COLOURS)], "" if value is None else plain_text(str(value))
         _line(axes, cells, [places[cell.values[first]] for cell in cells], shade, label, differences)
-    _ticks(axes, first, places, inside)
+    _ticks(axes, first, places, inside, fontsize=None if len(record.axes[first]) < MANY_TICKS else 7)
     _reach(axes, record.axes[first])
     seeds = counted_range([len(cell.scores) for cell in record.cells], "seed")
     over = f"{record.name}: {record.metric.name}, 95 % over {seeds}"
@@ -112,12 +141,14 @@ def _line(
     )
 
 
-def _ticks(axes: Axes, first: str, places: Mapping[Any, float], cells: Sequence[SweepCell]) -> None:
+def _ticks(
+    axes: Axes, first: str, places: Mapping[Any, float], cells: Sequence[SweepCell], fontsize: int | None
+) -> None:
     """Heads are named with their size where all heads of that number have one size."""
     named = {value: _heads(value, cells) if first == "heads" else None for value in places}
     sized = bool(named) and all(named.values())
     labels = [str(name) if sized else plain_text(str(value)) for value, name in named.items()]
-    axes.set_xticks(list(places.values()), labels, fontsize=None if len(labels) < MANY_TICKS else 7)
+    axes.set_xticks(list(places.values()), labels, fontsize=fontsize)
     axes.set_xlabel("heads × head_dim" if sized else _title(first))
 
 
