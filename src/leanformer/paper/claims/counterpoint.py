@@ -31,7 +31,7 @@ SMALL = "16 points in 16 dimensions, 1 layer, 5,000 steps, 3 seeds"
 CONSTRUCT = "leanformer paper construction --out results/paper"
 LENGTH, LENGTH_RECORD = "leanformer sweep farthest-length", "sweep-farthest-length"
 DIMENSION = "leanformer sweep farthest-dimension"
-GROUPS = "leanformer sweep farthest --vary heads=1,2 --vary groups=1,4,16,64 --vary regime=split"
+GROUPS = "leanformer sweep farthest --vary heads=1,2 --vary groups=1,16,64 --vary regime=split"
 MOST_GROUPS = 64
 SOLVED = 0.01
 """An error below which the farthest point is found; the origin scores 1."""
