@@ -90,7 +90,7 @@ def test_what_committed_records_say(record: Scorecard) -> None:
         "theorem-edge",
         "lemma-rank",
         "head-alone",
-        "conditioning-helps-images",
+        "figure-2-trained-images",
         "abstract-accuracy",
         "table-2-loss",
     ):

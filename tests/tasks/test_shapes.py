@@ -10,14 +10,24 @@ from support.glue import write_corpus, write_glue
 
 CHECKED = """
 import sys
-from jaxtyping import TypeCheckError, install_import_hook
-
-with install_import_hook("leanformer.tasks", "beartype.beartype"):
-    from leanformer import tasks
-    from leanformer.tasks import base, byte_classes, farthest_point, image_classes, listops, masked_token, next_token
-    from leanformer.tasks import pair_classes, pathfinder, pixel_classes, sentence_classes, sequence_classes
-
+from importlib import import_module
+from pkgutil import iter_modules
 import torch
+from jaxtyping import TypeCheckError, install_import_hook
+import leanformer.tasks
+
+# All else is imported before: what is compiled beside checked modules is kept as if it were checked itself.
+names = [f"leanformer.tasks.{found.name}" for found in iter_modules(leanformer.tasks.__path__)]
+for name in names:
+    import_module(name)
+for name in [name for name in sys.modules if name.startswith("leanformer.tasks")]:
+    del sys.modules[name]
+with install_import_hook("leanformer.tasks", "beartype.beartype"):
+    tasks = import_module("leanformer.tasks")
+    for name in names:
+        import_module(name)
+sequence_classes = sys.modules["leanformer.tasks.sequence_classes"]
+
 from leanformer.data.order import Order, Share
 from leanformer.models import families, names
 
