@@ -3,6 +3,8 @@
 import itertools
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,14 +14,17 @@ import pytest
 import typer
 from markupsafe import escape
 
+from leanformer.architecture import Architecture
 from leanformer.cli.shared import app
 from leanformer.experiments import recipes
 from leanformer.experiments.comparison_records import Comparison
 from leanformer.experiments.judging.estimates import estimate
 from leanformer.experiments.sweep_records import Sweep
 from leanformer.foundation.records.circumstances import circumstances, fields_of
+from leanformer.models import families
 from leanformer.paper.claims import STATED, judged
 from leanformer.paper.claims.trained_images import COMPARED
+from leanformer.paper.claims.vision import with_mlps_of, with_more_heads
 from leanformer.paper.counts import CountsRow, TokenCounts
 from leanformer.paper.evidence import Evidence
 from leanformer.paper.record import CLAIM_STATUSES, LEANER, QUALITY, Scorecard
@@ -116,6 +121,31 @@ def test_what_committed_records_say(record: Scorecard) -> None:
     hours = next(claim.at_scale for claim in record.claims if claim.id == "accuracy-vit-b")
     assert hours is not None
     assert re.search(r"30\d A100-hours per seed.*ImageNet-1k", hours)
+
+
+def test_parameters_of_other_mlps_and_heads_are_those_of_the_built_models(record: Scorecard) -> None:
+    rows = {(row.model, row.variant): row for row in record.rows if row.table in ("Tab. 4", "Tab. 5")}
+    for model in sorted({model for model, _ in rows}):
+        original, lean = rows[model, "original"], rows[model, "lean"]
+        wide = lean.architecture.resized(mlp_dim=[stage.mlp_dim for stage in original.architecture.stages])
+        assert with_mlps_of(lean, original) == params_of(wide), model
+    vit = rows["ViT-B", "original"]
+    for heads in (12, 14, 18):
+        assert with_more_heads(vit, heads) == params_of(vit.architecture.resized(heads=heads, keep="head_dim"))
+
+
+def params_of(design: Architecture) -> int:
+    return sum(weights.numel() for weights in families.build(design, device="meta").parameters())
+
+
+def test_judging_builds_no_model() -> None:
+    """Which would take longer than all else: what is counted is in the records."""
+    program = (
+        f"import sys; from leanformer.paper.scorecard import paper; paper(results={str(ROOT / 'results')!r})\n"
+        "print([name for name in ('timm', 'transformers') if name in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout == "[]\n"
 
 
 def test_the_page_in_the_documents_is_todays(record: Scorecard) -> None:
