@@ -193,6 +193,19 @@ def test_designs_are_given_in_every_form(tmp_path: Path) -> None:
         assert [one.workload for one in record.designs[3].timed] == ["latency"]
 
 
+def test_another_model_is_timed_beside_it(tmp_path: Path) -> None:
+    """By name or by folder, such as the lean arm of a comparison."""
+    lean = SMALL["vit"].resized(depth=1, heads=4)
+    lf.save_pretrained(families.build(lean), tmp_path / "lean=4")
+    record = lf.bench(SMALL["vit"], against=str(tmp_path / "lean=4"), what="latency", **QUICK)
+    assert record.designs[1].architecture.stages == lean.stages
+    assert record.designs[1].name == str(tmp_path / "lean=4")
+    record = lf.bench("vit_tiny_patch16_224", against="deit_tiny_patch16_224", what="latency", **QUICK)
+    assert [one.name for one in record.designs] == ["original", "deit_tiny_patch16_224"]
+    with pytest.raises(ValueError, match="vit_smal"):
+        lf.bench("vit_tiny_patch16_224", against="vit_smal", **QUICK)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -16,7 +16,8 @@ def bench(
         list[str] | None,
         typer.Option(
             metavar="SIZES",
-            help='Another design to time beside it: "depth=7,heads=16", a YAML file, or recommended; repeatable.',
+            help='Another design to time beside it: "depth=7,heads=16", a YAML file, another model or its folder, or '
+            "recommended; repeatable.",
             rich_help_panel=MODELS,
         ),
     ] = None,

@@ -240,8 +240,14 @@ def _with_common_inputs(subjects: Mapping[str, _Subject], setting: Setting) -> S
         shapes = {name: subject.shapes(setting) for name, subject in subjects.items()}
     first = next(iter(shapes))
     if other := next((name for name in shapes if shapes[name] != shapes[first]), None):
-        raise ValueError(f"{other} takes other inputs than the original: {shapes[other]}, not {shapes[first]}")
+        raise ValueError(
+            f"{other} takes other inputs than the original: {_shown(shapes[other])}, not {_shown(shapes[first])}"
+        )
     return setting
+
+
+def _shown(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    return in_words([f"{name} of {' × '.join(map(str, shape))}" for name, shape in shapes.items()])
 
 
 def _decoded(subjects: Mapping[str, _Subject], chosen: Sequence[Workload], asked: int | None) -> int | None:

@@ -19,9 +19,11 @@ from leanformer.experiments.overrides import Sizes, redesigned
 from leanformer.foundation.arguments import ArgumentError, check_types, writable
 from leanformer.foundation.progress import RunsProgress, working
 from leanformer.foundation.records.keeping import publish
+from leanformer.foundation.yaml_files import is_yaml
 from leanformer.models import families
 from leanformer.models.base import Attention
 from leanformer.models.names import architecture_of
+from leanformer.models.weights import is_saved
 from leanformer.training.randomness import process_state_kept, seed_everything
 
 RECORD = "bench.json"
@@ -62,7 +64,8 @@ def bench(
         model: a name as for `lf.create`, the folder of a saved model or of a run, an architecture, or a module of a
             known family.
         against: designs to compare with: other sizes, as in "depth=7,heads=16", a mapping, an architecture, a YAML file
-            of `leanformer design --emit yaml`, or "recommended" for what `lf.design` recommends; or several of them.
+            of `leanformer design --emit yaml`, the name or the folder of another model that takes the same inputs, or
+            "recommended" for what `lf.design` recommends; or several of them.
         what: of training, inference, latency and decoding [default: all that the models can do].
         batch: samples of a training step and of inference; latency takes one sample, decoding one text.
         tokens: tokens per text [default: 128, or what the model takes].
@@ -148,10 +151,7 @@ def _others(original: Architecture, against: Sizes | Sequence[Sizes] | None) -> 
         return {}
     found: dict[str, Architecture] = {}
     for sizes in [against] if isinstance(against, (str, Path, Mapping, Architecture)) else against:
-        if sizes == RECOMMENDED:
-            other = design(original, progress=False).recommended.architecture
-        else:
-            other = redesigned(original, sizes)
+        other = _other(original, sizes)
         other = families.family(other.family).canonical(other)
         name = _name_of(sizes, other)
         if other == original:
@@ -160,6 +160,15 @@ def _others(original: Architecture, against: Sizes | Sequence[Sizes] | None) -> 
             raise ArgumentError("{against}: {name} is there already", name=name)
         found[name if name not in found else f"{name} ({len(found) + 1})"] = other
     return found
+
+
+def _other(original: Architecture, sizes: Sizes) -> Architecture:
+    """The original with other sizes, or another model."""
+    if sizes == RECOMMENDED:
+        return design(original, progress=False).recommended.architecture
+    if isinstance(sizes, (str, Path)) and not is_yaml(sizes) and (is_saved(sizes) or "=" not in str(sizes)):
+        return architecture_of(str(sizes))
+    return redesigned(original, sizes)
 
 
 def _name_of(sizes: Sizes, other: Architecture) -> str:

@@ -63,6 +63,11 @@ def billions(macs: float) -> str:
     return f"{macs / 1e9:.2f}"
 
 
+def large(number: float) -> str:
+    """Millions or billions, by its size."""
+    return f"{billions(number)} G" if number >= 1e8 else f"{number / 1e6:.2f} M"
+
+
 def milliseconds(seconds: float | None) -> str:
     return f"{1000 * seconds:.1f} ms" if seconds else NOTHING
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from leanformer.costs.speed import WORKLOADS, Bench, Timed
-from leanformer.foundation.formats import NOTHING, billions, counted, milliseconds, parameters, size
+from leanformer.foundation.formats import NOTHING, counted, large, milliseconds, parameters, size
 from leanformer.report import cells, tables
 from leanformer.report.figures import bench as figures
 from leanformer.report.views import Figures, RecordView
@@ -66,7 +66,7 @@ def _sizes(record: Bench) -> Iterator[list[str]]:
 def _counts(record: Bench) -> Iterator[list[str]]:
     designs = record.designs
     yield _with_shares(record, "parameters", "parameters", [parameters(one.params) for one in designs])
-    yield _with_shares(record, "MACs per sample, G", "MACs", [billions(one.macs) for one in designs])
+    yield _with_shares(record, "MACs per sample", "MACs", [large(one.macs) for one in designs])
     memory = [size(one.memory_bytes) for one in designs]
     yield _with_shares(record, f"training memory, {record.memory_is}", "training memory", memory)
     if any(one.cache_bytes for one in designs):
