@@ -89,4 +89,4 @@ def test_one_long_line_is_read_in_bounded_memory(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stderr[-2000:]
     written, peak = map(int, found.stdout.split())
     assert written == size - 1
-    assert peak < 750_000, "in kilobytes; in one call it takes 170 bytes per character more"
+    assert peak < 900_000, "in kilobytes, of which 690,000 are usual; in one call it takes 170 bytes per character more"

@@ -33,7 +33,7 @@ def head(tmp_path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
     """A head node in processes of its own, which asks for a token: its address, and the environment that has it."""
     port = free_port()
     variables = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
-    variables |= {"RAY_worker_niceness": "0", "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "180", "HOME": str(tmp_path)}
+    variables |= {"RAY_worker_niceness": "0", "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "60", "HOME": str(tmp_path)}
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=1"]
     command += [f"--port={free_port()}", f"--ray-client-server-port={port}", "--include-dashboard=false"]
     with (tmp_path / "head.log").open("w") as log:
