@@ -11,6 +11,7 @@ import torch
 from rich.table import Table
 from torch import Tensor, nn
 
+from leanformer.costs.speed import waiting
 from leanformer.costs.timing import paired_ratio
 
 WIDTH, TOKENS, BATCH = 768, 197, 2
@@ -41,22 +42,24 @@ def _step(layer: nn.Module, x: Tensor) -> None:
 
 def speed() -> dict[str, Any]:
     torch.manual_seed(0)
-    x = torch.randn(BATCH, TOKENS, WIDTH)
+    device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+    x, wait = torch.randn(BATCH, TOKENS, WIDTH, device=device), waiting(device)
     rows = []
     for kernel in KERNELS:
         for factor in FACTORS:
-            layers = Attention(factor * HEADS, HEAD_DIM, kernel), Attention(HEADS, factor * HEAD_DIM, kernel)
-            step = paired_ratio(*(partial(_step, layer, x) for layer in layers))
+            sizes = ((factor * HEADS, HEAD_DIM), (HEADS, factor * HEAD_DIM))
+            layers = [Attention(*size, kernel).to(device) for size in sizes]
+            step = paired_ratio(*(partial(_step, layer, x) for layer in layers), wait=wait)
             with torch.no_grad():
-                forward = paired_ratio(*(partial(layer, x) for layer in layers))
+                forward = paired_ratio(*(partial(layer, x) for layer in layers), wait=wait)
             found = {**step, **{f"forward_{name}": value for name, value in forward.items()}}
             rows.append({"kernel": kernel, "columns": factor * HEADS * HEAD_DIM, **found})
-    return {"threads": torch.get_num_threads(), "rows": rows}
+    return {"device": device.type, "threads": torch.get_num_threads(), "rows": rows}
 
 
 def table(found: dict[str, Any]) -> Table:
     sizes = f"{TOKENS} tokens, width {WIDTH}: heads of {HEAD_DIM}, or {HEADS} heads"
-    title = f"Attention of {sizes}; {found['threads']} threads"
+    title = f"Attention of {sizes}; {found['device']}, {found['threads']} threads"
     head = ("kernel", "columns", "more heads, ms", "larger heads, ms", "ratio of steps", "ratio of forwards")
     shown = Table(*head, title=title)
     for row in found["rows"]:

@@ -14,7 +14,7 @@ from leanformer.costs.timing import FEWEST, MOST, in_turns, paired_ratio, ratio_
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], float], list[str], str], Callable[[], None]]:
-    """Makes ways that take as long as they are told to, and note that they were called."""
+    """Makes functions that take a given time on a clock of their own, and list their calls."""
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
 

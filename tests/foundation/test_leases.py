@@ -7,10 +7,12 @@ import threading
 import time
 from pathlib import Path
 
+import filelock
 import fsspec
 import pytest
 
 from leanformer.foundation.leases import VARIABLE, FolderShelf, Held, Lost, Owner, Shelf, leased, owner_in, silence
+from leanformer.foundation.records.files import locked
 from leanformer.foundation.storage import Storage
 
 NAME = ".lease"
@@ -155,3 +157,16 @@ def test_an_owner_never_reads_half_of_its_own_file(shelf: Shelf, monkeypatch: py
         while thread.is_alive():
             lease.look()
     assert not shelf.names(), "nothing is left"
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There, the lease alone keeps others out."""
+
+    def refuse(lock: filelock.FileLock) -> None:
+        raise NotImplementedError("flock is not there")
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    with locked(tmp_path), pytest.raises(Held, match="another process"), locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass

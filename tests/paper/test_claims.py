@@ -1,6 +1,7 @@
 """The claims: complete, judged by records alone, and the same page every time."""
 
 import itertools
+import json
 import math
 import re
 import subprocess
@@ -136,6 +137,15 @@ def test_parameters_of_other_mlps_and_heads_are_those_of_the_built_models(record
 
 def params_of(design: Architecture) -> int:
     return sum(weights.numel() for weights in families.build(design, device="meta").parameters())
+
+
+@pytest.mark.parametrize(("device", "status"), [("cpu", "cannot tell"), ("cuda", "does not hold here")])
+def test_only_a_gpu_refutes_that_heads_run_in_parallel(device: str, status: str, tmp_path: Path) -> None:
+    found = json.loads((ROOT / "results" / "bench" / "heads.json").read_text())
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "heads.json").write_text(json.dumps({**found, "device": device}))
+    claims = {claim.id: claim for claim in judged(Evidence(tmp_path))}
+    assert claims["observation-parallel-fused"].status == status
 
 
 def test_judging_builds_no_model() -> None:

@@ -182,7 +182,7 @@ def bench_designs(
         times = {}
         for workload in chosen:
             progress(workload)
-            times[workload] = in_turns(_ways(subjects, workload, setting, length or 0), seconds, _waiting(device))
+            times[workload] = in_turns(_ways(subjects, workload, setting, length or 0), seconds, waiting(device))
         progress("memory")
         memory = {name: subject.memory(setting, is_measured) for name, subject in subjects.items()}
     amounts = {"training": setting.batch, "inference": setting.batch, "latency": 1, "decoding": length or 0}
@@ -227,7 +227,7 @@ def _ways(subjects: Mapping[str, _Subject], workload: Workload, setting: Setting
     return {name: subject.way(workload, setting, decoded) for name, subject in subjects.items()}
 
 
-def _waiting(device: torch.device) -> Way:
+def waiting(device: torch.device) -> Way:
     """What waits until a device has finished what it was given."""
     return (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
 

@@ -84,9 +84,9 @@ def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     return Ratio(*(math.exp(fmean(logs) + shift) for shift in (0, -half, half)))
 
 
-def paired_ratio(ours: Way, theirs: Way, rounds: int = 15) -> dict[str, float]:
+def paired_ratio(ours: Way, theirs: Way, rounds: int = 15, wait: Way = lambda: None) -> dict[str, float]:
     """Time of ours over time of theirs, in so many rounds: the ratio with its interval, and both medians."""
-    times = _in_rounds({"ours": ours, "theirs": theirs}, rounds)
+    times = _in_rounds({"ours": ours, "theirs": theirs}, rounds, wait)
     ratio, low, high = ratio_of(times["ours"], times["theirs"])
     return {
         **{"ratio": ratio, "low": low, "high": high},
@@ -99,12 +99,12 @@ def side_by_side(ways: Mapping[str, Way], rounds: int = 7) -> dict[str, float]:
     return {name: median(values) for name, values in _in_rounds(ways, rounds).items()}
 
 
-def _in_rounds(ways: Mapping[str, Way], rounds: int) -> Times:
+def _in_rounds(ways: Mapping[str, Way], rounds: int, wait: Way = lambda: None) -> Times:
     """Every call once in each round, in the orders of `_orders`; one call of each before does not count."""
     for way in ways.values():
         way()
     times: Times = {name: [] for name in ways}
     for order in itertools.islice(itertools.cycle(_orders(list(ways))), rounds):
         for name in order:
-            times[name].append(_timed(ways[name], 1, lambda: None))
+            times[name].append(_timed(ways[name], 1, wait))
     return times

@@ -116,6 +116,10 @@ def _signed(value: float, unit: str, like: str | None = None) -> str:
     return f"{words} {'points' if unit == '%' else unit}".strip()
 
 
+LEAN = "lean"
+"""The arm that claims are about; another one is named in results."""
+
+
 def arms(name: str, ours: str, theirs: str, *, tuned: bool = False, margin: float | None = None) -> Judge:
     """One arm of a comparison against another: whether it is better, by the comparison's own interval.
 
@@ -134,7 +138,7 @@ def arms(name: str, ours: str, theirs: str, *, tuned: bool = False, margin: floa
         judged = gain(found.difference, little, record.metric.unit, (f"{name}/comparison.json",))
         if found.diverged:
             judged = judged.with_diverged_runs()
-        return judged.called(_titled(name, tuned))
+        return judged.called(_titled(name if ours == LEAN else f"{name}, {ours}", tuned))
 
     return judge
 

@@ -181,8 +181,8 @@ def locked(folder: Path, name: str = ".lock") -> Iterator[Lease]:
         lock.acquire()
     except Timeout:
         raise Held(f"another process is working in {folder}: wait for it, or choose another folder") from None
-    except NotImplementedError:  # a file system without locks
-        pass
+    except NotImplementedError:
+        pass  # a file system without locks: the lease alone keeps others out
     try:
         with leased(FolderShelf(folder), f"{name}ed-by", str(folder)) as lease:
             yield lease

@@ -50,6 +50,8 @@ SMALL_GPT = (
 )
 NEAR = 10.0
 """Percent that a counted memory may be off."""
+LAST_DIGIT = 0.05
+"""Half of the last digit of the printed averages."""
 PERCENT = "holds if the counts give the printed percentage, rounded or cut off"
 
 
@@ -331,24 +333,12 @@ def _counted(model: str, table: str) -> tuple[Stated, ...]:
     )
 
 
-def _named(arm: str, judge: Judge) -> Judge:
-    """A judgement of another arm than lean, which says so."""
-
-    def judged(evidence: Evidence) -> Finding:
-        found = judge(evidence)
-        parts = tuple(part.model_copy(update={"name": f"{part.name}, {arm}"}) for part in found.parts)
-        name, colon, rest = found.result.partition(":")
-        return replace(found, result=f"{name}, {arm}{colon}{rest}", parts=parts) if found.parts else found
-
-    return judged
-
-
 def _stories(against: str) -> Judge:
     """Lean on TinyStories in all committed comparisons, at shared settings and at each arm's best."""
     longer = ("tuned-tinystories-500", "tuned-tinystories-1500")
     return every_decided(
         arms("compare-tinystories", "lean", against),
-        *([_named("split", arms("compare-tinystories", "split", against))] if against == "original" else []),
+        *([arms("compare-tinystories", "split", against)] if against == "original" else []),
         *(arms(name, "lean", against, tuned=tuned) for name in longer for tuned in (False, True)),
     )
 
@@ -361,9 +351,6 @@ def _average(evidence: Evidence) -> Finding:
     off = max(abs(found[variant] - results["glue"]) for variant, results in rows.items())
     return Finding(decided(round(off, 6) <= LAST_DIGIT), words, off, limit=at_most(LAST_DIGIT))
 
-
-LAST_DIGIT = 0.05
-"""Half of the last digit of the printed averages."""
 
 CLAIMS = (
     Stated(
